@@ -193,6 +193,7 @@ async fn what_a_route_cannot_read_is_a_problem_that_says_why() {
         ("/api/v1/jobs?colour=red", "colour"),
         ("/api/v1/jobs?label=role", "name=value"),
         ("/api/v1/events?severity=loud", "loud"),
+        ("/api/v1/events?kind=run_submited", "run_submitted"),
         (
             "/api/v1/lanes?from=2026-01-01T00:00:00Z&to=2026-03-01T00:00:00Z",
             "seven days",

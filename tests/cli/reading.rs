@@ -52,6 +52,13 @@ async fn runs_and_events_are_chosen_by_time() {
         events(&["--since", "1h", "--kind", "run_submitted"]),
         events(&["--kind", "run_submitted"])
     );
+    for (wrong, said) in [
+        ("run_submited", "did you mean run_submitted?"),
+        ("no-such-thing", "docs/reference/events.md"),
+    ] {
+        farm.run(&["events", "--kind", wrong])
+            .refused(2, &[wrong, "session_opened, ", said]);
+    }
     assert_eq!(events(&["--until", "1h"])["items"], json!([]));
     farm.stop_agents();
 }

@@ -1,59 +1,117 @@
-//! Kinds of events: whoever offers one to choose from names one that is written.
+//! Kinds of events: one list, of which each is written by somebody, and from which the document is made.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+
+use farmhand_core::event::EventKind;
 
 use super::{crates, read, root};
 
-/// Every text in quotes of the statements, the schema and the code that record events.
-fn written() -> String {
-    let mut all = String::new();
-    for dir in crates() {
-        collect(&root().join(dir), &mut all);
-    }
-    all
-}
-
-fn collect(dir: &Path, all: &mut String) {
+/// Texts of files below `dir` that `pick` wants.
+fn texts(dir: &Path, pick: &dyn Fn(&str) -> bool, found: &mut Vec<String>) {
     for entry in dir.read_dir().expect("a directory") {
         let path = entry.expect("an entry").path();
-        let name = path.to_string_lossy().into_owned();
         if path.is_dir() {
-            collect(&path, all);
-        } else if name.ends_with(".sql")
-            || name.ends_with("events/record.rs")
-            || name.contains("/control/src/")
-        {
-            let text = std::fs::read_to_string(&path).expect("a text");
-            if !name.ends_with(".sql") || text.contains("INSERT INTO farmhand.event") {
-                all.push_str(&text);
-            }
+            texts(&path, pick, found);
+        } else if pick(&path.to_string_lossy()) {
+            found.push(std::fs::read_to_string(&path).expect("a text"));
         }
     }
+}
+
+fn all(pick: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for dir in crates() {
+        texts(&root().join(dir), pick, &mut found);
+    }
+    found
+}
+
+/// What stands in single quotes.
+fn quoted(text: &str) -> impl Iterator<Item = String> {
+    text.split('\'').skip(1).step_by(2).map(str::to_owned)
+}
+
+/// The kinds that statements and the schema write.
+fn of_sql() -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for text in all(&|name| name.ends_with(".sql")) {
+        let inserts: Vec<&str> = text.split("INSERT INTO farmhand.event (").skip(1).collect();
+        for insert in &inserts {
+            // The kind comes before the severity.
+            let end = ["'debug'", "'info'", "'warning'", "'error'"];
+            let end = end.iter().filter_map(|word| insert.find(word)).min();
+            kinds.extend(quoted(&insert[..end.unwrap_or(0)]));
+        }
+        if !inserts.is_empty() {
+            let named = text.match_indices("' AS kind").map(|(end, _)| &text[..end]);
+            kinds.extend(
+                named
+                    .filter_map(|head| head.rsplit('\'').next())
+                    .map(str::to_owned),
+            );
+            let told = text.split("farmhand.tell_acknowledgement('").skip(1);
+            kinds.extend(told.filter_map(|rest| rest.split('\'').next()).map(str::to_owned));
+        }
+    }
+    kinds
 }
 
 #[test]
-fn every_kind_of_event_that_the_page_offers_is_one_that_is_written() {
-    let page = read("agent/web/src/ui/events.rs");
-    let start = page.find("const ABOUT").expect("the choices");
-    let choices = &page[start..start + page[start..].find("];").expect("their end")];
-    let written = written();
-    let mut seen = 0;
-    let mut faults = Vec::new();
-    // The last list of a choice holds the kinds; its value and its words come before.
-    for list in choices.split("&[").skip(2) {
-        let list = &list[..list.find(']').expect("the list's end")];
-        for kind in list.split('"').skip(1).step_by(2) {
-            seen += 1;
-            let as_text = |quote: char| written.contains(&format!("{quote}{kind}{quote}"));
-            if !as_text('"') && !as_text('\'') {
-                faults.push(kind.to_owned());
-            }
+fn every_event_is_of_a_listed_kind_and_every_listed_kind_is_written() {
+    let code =
+        all(&|name| name.contains("/telemetry/src/events/") || name.contains("/control/src/")).concat();
+    let mut written = of_sql();
+    assert!(written.len() > 20, "{written:?}");
+    for kind in EventKind::ALL {
+        let name = format!("EventKind::{kind:?}");
+        // Not the beginning of a longer name.
+        if code
+            .split(&name)
+            .skip(1)
+            .any(|rest| !rest.starts_with(char::is_alphanumeric))
+        {
+            written.insert(kind.to_string());
         }
     }
-    assert!(seen > 40, "{seen}");
-    assert!(faults.is_empty(), "nothing writes {faults:?}");
+    let listed: BTreeSet<String> = EventKind::ALL.iter().map(ToString::to_string).collect();
+    let unlisted: Vec<_> = written.difference(&listed).collect();
+    let unwritten: Vec<_> = listed.difference(&written).collect();
     assert!(
-        choices.contains("\"run_submitted\""),
-        "who ran what is who did what"
+        unlisted.is_empty() && unwritten.is_empty(),
+        "common/core/src/event.rs does not list {unlisted:?}; nothing writes {unwritten:?}"
+    );
+}
+
+#[test]
+fn the_document_of_events_has_every_kind_with_its_sentence() {
+    let mut page = "# Kinds of events\n\nThis page is written from the program: `FARMHAND_BLESS=1 cargo nextest run -p farmhand-tests \
+        --test repo kinds`.\n\n`farmhand events --kind` and `/api/v1/events?kind=` take these words, and the column `kind` of \
+        [`farmhand.event`](schema.md#to-read) has them. A later\nrelease may add kinds. With `--audit` there is one more for each \
+        table that is watched: `changed_` and the table's name.\n\n| kind | what happened |\n| --- | --- |\n"
+        .to_owned();
+    let mut sentence = Vec::new();
+    for line in read("common/core/src/event.rs").lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("/// ") {
+            sentence.push(text.to_owned());
+            continue;
+        }
+        if let Some((_, word)) = line.split_once(" = \"") {
+            let word = word.trim_end_matches("\",");
+            page.push_str(&format!(
+                "| `{word}` | {} |\n",
+                sentence.join(" ").trim_end_matches('.')
+            ));
+        }
+        sentence.clear();
+    }
+    assert_eq!(page.matches("\n| `").count(), EventKind::ALL.len());
+    let file = root().join("docs/reference/events.md");
+    if std::env::var_os("FARMHAND_BLESS").is_some() {
+        std::fs::write(&file, &page).expect("docs/reference/events.md");
+    }
+    assert!(
+        std::fs::read_to_string(&file).is_ok_and(|now| now == page),
+        "docs/reference/events.md is not what common/core/src/event.rs says: run this test once with FARMHAND_BLESS=1"
     );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs;
 use farmhand_store::restrictions::{self, About};
@@ -48,8 +49,8 @@ pub async fn each(
 
 async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &str) -> Result<(), Refusal> {
     let kind = match bulk {
-        BulkAction::Cancel => "cancel_many",
-        BulkAction::Retry => "retry_many",
+        BulkAction::Cancel => EventKind::CancelMany,
+        BulkAction::Retry => EventKind::RetryMany,
     };
     let options = chosen.options();
     let filter = options.trim().strip_suffix(" --yes");

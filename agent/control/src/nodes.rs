@@ -1,5 +1,6 @@
 //! Nodes and their leases.
 
+use farmhand_core::event::EventKind;
 use farmhand_store::events::{Event, record_events};
 use farmhand_store::protocol::{Expired, Freed, force_expire};
 use farmhand_store::reading::{self, NodeItem};
@@ -94,7 +95,7 @@ async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>,
 
 async fn record(db: &Db, address: &str, session: i64, runs: &[i64], by: &str) -> Result<(), Refusal> {
     let event = Event {
-        kind: "lease_released".to_owned(),
+        kind: EventKind::LeaseReleased.to_string(),
         severity: Severity::Warning,
         job_id: None,
         run_id: None,

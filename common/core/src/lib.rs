@@ -12,6 +12,7 @@ pub mod deadline;
 pub mod definition;
 pub mod document;
 pub mod due;
+pub mod event;
 pub mod explain;
 pub mod flow;
 pub mod graph;

@@ -2,6 +2,7 @@
 //! `#[schema(value_type = …)]` where a row has such a field.
 
 use farmhand_core::claimed;
+use farmhand_core::event;
 use farmhand_core::explain;
 use farmhand_core::health;
 use farmhand_core::run;
@@ -36,6 +37,12 @@ pub(crate) use as_words;
 pub struct RunState;
 
 as_words!(RunState, run::RunState::ALL);
+
+/// [`event::EventKind`].
+#[derive(Debug)]
+pub struct EventKind;
+
+as_words!(EventKind, event::EventKind::ALL);
 
 /// [`health::JobHealth`].
 #[derive(Debug)]

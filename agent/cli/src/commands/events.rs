@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_control::{jobs, nodes};
+use farmhand_core::document::closest;
+use farmhand_core::event::EventKind;
 use farmhand_store::audit::{Entry, audit};
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Paging, events_after, upto};
 use farmhand_store::{Db, StoreError};
 use serde_json::Value;
 
-use super::{DatabaseArgs, Exit, Outcome, completion, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 
 /// Between polls: after something happened, and when nothing did.
 const SOON: Duration = Duration::from_millis(300);
@@ -33,7 +35,7 @@ pub(crate) struct EventsArgs {
     /// Events of this node only
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     node: Option<String>,
-    /// Events of this kind only
+    /// Events of this kind only, as docs/reference/events.md lists them
     #[arg(long)]
     kind: Option<String>,
     /// Since this time: RFC 3339, a date or time (local, or in UTC with --utc), or how long ago (8h)
@@ -60,6 +62,9 @@ pub(crate) struct EventsArgs {
 
 /// With `--json`, as the API answers; when following, one object per line.
 pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
+    if let Some(kind) = &args.kind {
+        known(kind, args.audit)?;
+    }
     let db = &args.database.connect().await?;
     if let Some(job) = &args.job {
         jobs::known(db, job).await?;
@@ -104,6 +109,24 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     }
     seen.extend(page.items.iter().map(|event| event.event_id));
     go_on(db, filter, newest_id, seen, as_json).await
+}
+
+/// # Errors
+/// When nothing writes such events. The audit has more: `changed_` and the name of each table that is watched.
+fn known(kind: &str, in_audit: bool) -> Result<(), Failure> {
+    if EventKind::ALL.iter().any(|known| known.as_str() == kind) || in_audit && kind.starts_with("changed_") {
+        return Ok(());
+    }
+    let words = EventKind::ALL.iter().map(|known| known.as_str());
+    Err(Failure::usage(format!("there is no kind of events {kind:?}"))
+        .why(format!(
+            "the kinds are {}",
+            words.clone().collect::<Vec<_>>().join(", ")
+        ))
+        .next(closest(kind, words).map_or_else(
+            || "docs/reference/events.md says what each is".to_owned(),
+            |near| format!("did you mean {near}?"),
+        )))
 }
 
 async fn show_audit(db: &Db, filter: &EventsFilter, limit: i64, as_json: bool) -> Outcome {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::event::EventKind;
 use farmhand_store::events::Event as EventRow;
 use serde_json::json;
 
@@ -14,7 +15,7 @@ const OUTAGE: Duration = Duration::from_secs(1);
 pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
     let kind = kind(event)?;
     let mut row = EventRow {
-        kind: kind.to_owned(),
+        kind: kind.to_string(),
         severity: severity(event),
         job_id: None,
         run_id: None,
@@ -198,55 +199,55 @@ fn about(row: &mut EventRow, attempt: &AttemptRef) {
 }
 
 /// The name an event is stored under, or `None` where a row would say nothing that the run does not.
-fn kind(event: &Event) -> Option<&'static str> {
+fn kind(event: &Event) -> Option<EventKind> {
     Some(match event {
-        Event::SessionOpened { .. } => "session_opened",
-        Event::SessionAdopted { .. } => "session_adopted",
-        Event::Booted { .. } => "booted",
-        Event::SessionLost { .. } => "session_lost",
-        Event::SessionShared { .. } => "session_shared",
-        Event::SessionClosed { .. } => "session_closed",
-        Event::Superseded => "superseded",
-        Event::LeaseLapsed { .. } => "lease_lapsed",
+        Event::SessionOpened { .. } => EventKind::SessionOpened,
+        Event::SessionAdopted { .. } => EventKind::SessionAdopted,
+        Event::Booted { .. } => EventKind::Booted,
+        Event::SessionLost { .. } => EventKind::SessionLost,
+        Event::SessionShared { .. } => EventKind::SessionShared,
+        Event::SessionClosed { .. } => EventKind::SessionClosed,
+        Event::Superseded => EventKind::Superseded,
+        Event::LeaseLapsed { .. } => EventKind::LeaseLapsed,
         Event::Claimed {
             takeover: Some(_), ..
-        } => "takeover",
-        Event::Ended { outcome, .. } if *outcome != "succeeded" => "run_ended",
-        Event::Retrying { .. } => "retry",
-        Event::TimedOut { .. } => "timed_out",
-        Event::ChildKilled { .. } => "child_killed",
-        Event::UserRefused { .. } => "user_refused",
-        Event::DefinitionRefused { .. } => "definition_refused",
-        Event::Released { .. } => "released",
-        Event::AttemptLost { .. } => "attempt_lost",
-        Event::Fenced { .. } => "fenced",
-        Event::FenceKill { .. } => "fence_kill",
-        Event::Unkillable { .. } => "unkillable",
-        Event::RunSlow(_) => "run_slow",
-        Event::Skipped { .. } => "skipped",
-        Event::Expired { .. } => "expired",
-        Event::RenewalWithheld { .. } => "renewal_withheld",
-        Event::HoldReleased { .. } => "hold_released",
-        Event::LeaseFreed { .. } => "lease_freed",
-        Event::Swept { .. } => "swept",
-        Event::Abandoned { .. } => "abandoned",
-        Event::DatabaseUnknown { .. } => "database_unknown",
-        Event::EpochOpened(_) => "epoch_opened",
-        Event::EpochChanged { .. } => "epoch_changed",
-        Event::StartsRefused { .. } => "starts_refused",
-        Event::StartsResumed { .. } => "starts_resumed",
-        Event::ClockSlewed { .. } => "clock_slewed",
-        Event::NotRemoved { .. } => "not_removed",
-        Event::OutputDropped { .. } => "output_dropped",
-        Event::BadDefinition { .. } => "bad_definition",
-        Event::TableRefused { .. } => "table_refused",
-        Event::RowsWithoutKey { .. } => "rows_without_key",
-        Event::DatabaseUp { away: Some(away) } if *away >= OUTAGE => "database_back",
-        Event::Draining { .. } => "draining",
-        Event::DrainDeadline { .. } => "drain_deadline",
-        Event::Drained => "drained",
+        } => EventKind::Takeover,
+        Event::Ended { outcome, .. } if *outcome != "succeeded" => EventKind::RunEnded,
+        Event::Retrying { .. } => EventKind::Retry,
+        Event::TimedOut { .. } => EventKind::TimedOut,
+        Event::ChildKilled { .. } => EventKind::ChildKilled,
+        Event::UserRefused { .. } => EventKind::UserRefused,
+        Event::DefinitionRefused { .. } => EventKind::DefinitionRefused,
+        Event::Released { .. } => EventKind::Released,
+        Event::AttemptLost { .. } => EventKind::AttemptLost,
+        Event::Fenced { .. } => EventKind::Fenced,
+        Event::FenceKill { .. } => EventKind::FenceKill,
+        Event::Unkillable { .. } => EventKind::Unkillable,
+        Event::RunSlow(_) => EventKind::RunSlow,
+        Event::Skipped { .. } => EventKind::Skipped,
+        Event::Expired { .. } => EventKind::Expired,
+        Event::RenewalWithheld { .. } => EventKind::RenewalWithheld,
+        Event::HoldReleased { .. } => EventKind::HoldReleased,
+        Event::LeaseFreed { .. } => EventKind::LeaseFreed,
+        Event::Swept { .. } => EventKind::Swept,
+        Event::Abandoned { .. } => EventKind::Abandoned,
+        Event::DatabaseUnknown { .. } => EventKind::DatabaseUnknown,
+        Event::EpochOpened(_) => EventKind::EpochOpened,
+        Event::EpochChanged { .. } => EventKind::EpochChanged,
+        Event::StartsRefused { .. } => EventKind::StartsRefused,
+        Event::StartsResumed { .. } => EventKind::StartsResumed,
+        Event::ClockSlewed { .. } => EventKind::ClockSlewed,
+        Event::NotRemoved { .. } => EventKind::NotRemoved,
+        Event::OutputDropped { .. } => EventKind::OutputDropped,
+        Event::BadDefinition { .. } => EventKind::BadDefinition,
+        Event::TableRefused { .. } => EventKind::TableRefused,
+        Event::RowsWithoutKey { .. } => EventKind::RowsWithoutKey,
+        Event::DatabaseUp { away: Some(away) } if *away >= OUTAGE => EventKind::DatabaseBack,
+        Event::Draining { .. } => EventKind::Draining,
+        Event::DrainDeadline { .. } => EventKind::DrainDeadline,
+        Event::Drained => EventKind::Drained,
         Event::Told(told) => return told.kind(),
-        Event::Refused(_) => "http_refused",
+        Event::Refused(_) => EventKind::HttpRefused,
         _ => return None,
     })
 }

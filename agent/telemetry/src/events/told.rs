@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use farmhand_core::event::EventKind;
 use farmhand_core::notify::{Channel, Topic};
 use farmhand_store::Severity;
 use farmhand_store::events::Event as EventRow;
@@ -85,15 +86,15 @@ impl Told {
     }
 
     /// The name that it is stored under: of the tries of one message, the first that failed and the last.
-    pub(super) fn kind(&self) -> Option<&'static str> {
+    pub(super) fn kind(&self) -> Option<EventKind> {
         match self {
-            Self::NotDelivered { given_up: true, .. } => Some("notification_failed"),
-            Self::NotDelivered { tries: 1, .. } => Some("notification_delayed"),
+            Self::NotDelivered { given_up: true, .. } => Some(EventKind::NotificationFailed),
+            Self::NotDelivered { tries: 1, .. } => Some(EventKind::NotificationDelayed),
             Self::Delivered {
                 complaint: Some(_), ..
-            } => Some("notification_refused"),
-            Self::NoMail { .. } => Some("mail_unconfigured"),
-            Self::PingWithheld { .. } => Some("ping_withheld"),
+            } => Some(EventKind::NotificationRefused),
+            Self::NoMail { .. } => Some(EventKind::MailUnconfigured),
+            Self::PingWithheld { .. } => Some(EventKind::PingWithheld),
             Self::Delivered { .. } | Self::NotDelivered { .. } | Self::Pinged { .. } => None,
         }
     }

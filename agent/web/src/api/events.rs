@@ -1,6 +1,8 @@
 //! What happened: takeovers, fences, skips, and who did what.
 
 use axum::extract::State;
+use farmhand_core::event::EventKind;
+use farmhand_store::described;
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Page};
 use farmhand_store::{Role, Severity};
@@ -26,8 +28,8 @@ struct ListQuery {
     node: Option<String>,
     /// Kinds with commas between them.
     #[serde(default, deserialize_with = "words")]
-    #[param(style = Form, explode = false)]
-    kind: Vec<String>,
+    #[param(style = Form, explode = false, value_type = Vec<described::EventKind>)]
+    kind: Vec<EventKind>,
     /// This one or worse.
     severity: Option<Severity>,
     since: Option<Timestamp>,
@@ -50,7 +52,7 @@ async fn list(
         job: query.job.filter(|job| !job.is_empty()),
         run: query.run,
         node: query.node.filter(|node| !node.is_empty()),
-        kinds: query.kind,
+        kinds: query.kind.iter().map(ToString::to_string).collect(),
         severity: query.severity,
         since: query.since,
         until: query.until,

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::past_moment;
+use farmhand_core::event::EventKind;
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Paging};
 use jiff::Timestamp;
@@ -31,80 +32,91 @@ pub struct Ask {
 }
 
 /// What the choice offers: its value, its words, the kinds that it means.
-const ABOUT: [(&str, &str, &[&str]); 7] = [
+const ABOUT: [(&str, &str, &[EventKind]); 7] = [
     ("", "everything", &[]),
     (
         "takeovers",
         "takeovers",
         &[
-            "takeover",
-            "expired",
-            "session_lost",
-            "session_shared",
-            "lease_lapsed",
-            "attempt_lost",
-            "swept",
-            "hold_released",
-            "lease_freed",
-            "database_back",
+            EventKind::Takeover,
+            EventKind::Expired,
+            EventKind::SessionLost,
+            EventKind::SessionShared,
+            EventKind::LeaseLapsed,
+            EventKind::AttemptLost,
+            EventKind::Swept,
+            EventKind::HoldReleased,
+            EventKind::LeaseFreed,
+            EventKind::DatabaseBack,
         ],
     ),
     (
         "fences",
         "fences",
-        &["fenced", "fence_kill", "superseded", "unkillable"],
+        &[
+            EventKind::Fenced,
+            EventKind::FenceKill,
+            EventKind::Superseded,
+            EventKind::Unkillable,
+        ],
     ),
-    ("skips", "skips", &["skipped", "abandoned"]),
+    ("skips", "skips", &[EventKind::Skipped, EventKind::Abandoned]),
     (
         "failures",
         "failures",
-        &["run_ended", "retry", "timed_out", "run_slow", "child_killed"],
+        &[
+            EventKind::RunEnded,
+            EventKind::Retry,
+            EventKind::TimedOut,
+            EventKind::RunSlow,
+            EventKind::ChildKilled,
+        ],
     ),
     (
         "audit",
         "who did what",
         &[
-            "job_applied",
-            "job_deleted",
-            "job_renamed",
-            "job_paused",
-            "job_resumed",
-            "backfill",
-            "cancel",
-            "cancel_many",
-            "retry_by_hand",
-            "retry_many",
-            "node_cordon",
-            "node_drain",
-            "node_resume",
-            "node_removed",
-            "pool_resized",
-            "acknowledged",
-            "unacknowledged",
-            "lease_released",
-            "epoch_bumped",
-            "run_submitted",
-            "job_signed",
-            "token_created",
-            "token_revoked",
-            "user_refused",
-            "definition_refused",
-            "http_refused",
+            EventKind::JobApplied,
+            EventKind::JobDeleted,
+            EventKind::JobRenamed,
+            EventKind::JobPaused,
+            EventKind::JobResumed,
+            EventKind::Backfill,
+            EventKind::Cancel,
+            EventKind::CancelMany,
+            EventKind::RetryByHand,
+            EventKind::RetryMany,
+            EventKind::NodeCordon,
+            EventKind::NodeDrain,
+            EventKind::NodeResume,
+            EventKind::NodeRemoved,
+            EventKind::PoolResized,
+            EventKind::Acknowledged,
+            EventKind::Unacknowledged,
+            EventKind::LeaseReleased,
+            EventKind::EpochBumped,
+            EventKind::RunSubmitted,
+            EventKind::JobSigned,
+            EventKind::TokenCreated,
+            EventKind::TokenRevoked,
+            EventKind::UserRefused,
+            EventKind::DefinitionRefused,
+            EventKind::HttpRefused,
         ],
     ),
     (
         "nodes",
         "sessions",
         &[
-            "session_opened",
-            "session_adopted",
-            "session_closed",
-            "session_lost",
-            "session_shared",
-            "booted",
-            "draining",
-            "drained",
-            "drain_deadline",
+            EventKind::SessionOpened,
+            EventKind::SessionAdopted,
+            EventKind::SessionClosed,
+            EventKind::SessionLost,
+            EventKind::SessionShared,
+            EventKind::Booted,
+            EventKind::Draining,
+            EventKind::Drained,
+            EventKind::DrainDeadline,
         ],
     ),
 ];
@@ -117,16 +129,13 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
-    let mut kinds: Vec<String> = chosen(&ask.kind).into_iter().collect();
-    if kinds.is_empty() {
-        let about = ABOUT.iter().find(|(value, ..)| *value == ask.about);
-        kinds.extend(
-            about
-                .into_iter()
-                .flat_map(|(.., kinds)| *kinds)
-                .map(|k| (*k).to_owned()),
-        );
-    }
+    let kinds: Vec<EventKind> = match chosen(&ask.kind) {
+        Some(word) => vec![word.parse().map_err(Problem::bad_request)?],
+        None => {
+            let about = ABOUT.iter().find(|(value, ..)| *value == ask.about);
+            about.map_or_else(Vec::new, |(.., kinds)| kinds.to_vec())
+        }
+    };
     let run = match chosen(&ask.run) {
         Some(text) => Some(
             text.parse()
@@ -143,7 +152,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         job: chosen(&ask.job),
         node: chosen(&ask.node),
         run,
-        kinds,
+        kinds: kinds.iter().map(ToString::to_string).collect(),
         since: time("since", &ask.since)?,
         until: time("until", &ask.until)?,
         ..EventsFilter::default()

@@ -9,6 +9,7 @@ use super::apply::bump;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::{SkipFold, promote, rounds};
+use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 
 /// The answer to `pause`.
@@ -162,10 +163,19 @@ pub enum Cancelled {
 }
 
 /// Writes the one event of many runs that somebody cancels or runs again; `detail` says by whom.
-pub async fn tell_many(db: &Db, kind: &str, job: Option<&str>, detail: &Value) -> Result<(), StoreError> {
+pub async fn tell_many(
+    db: &Db,
+    kind: EventKind,
+    job: Option<&str>,
+    detail: &Value,
+) -> Result<(), StoreError> {
     db.raw(
         stmt!("tell_many"),
-        &[(&kind, Type::TEXT), (&job, Type::TEXT), (&detail, Type::JSONB)],
+        &[
+            (&kind.as_str(), Type::TEXT),
+            (&job, Type::TEXT),
+            (&detail, Type::JSONB),
+        ],
     )
     .await
     .map(drop)

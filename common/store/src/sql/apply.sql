@@ -30,7 +30,7 @@ WITH given AS MATERIALIZED (
     SELECT statement_timestamp(), c.kind, 'info', c.job_id, jsonb_strip_nulls(jsonb_build_object('by', $4,
         'rev', c.rev, 'from', c.source))
     FROM (SELECT 'job_applied' AS kind, g.job_id, g.rev, g.source FROM given g
-        UNION ALL SELECT 'job_deleted', d, NULL, NULL FROM unnest($2) AS d) c
+        UNION ALL SELECT 'job_deleted' AS kind, d, NULL, NULL FROM unnest($2) AS d) c
     ORDER BY c.job_id
 )
 SELECT pg_notify('farmhand', json_build_object('jobs', $3)::text)::text AS note
