@@ -98,8 +98,9 @@ impl From<StoreError> for Failure {
             StoreError::Denied(_) => (
                 Exit::Denied,
                 "the database denies this to this login",
-                "it needs a role that may: farmhand_viewer reads, farmhand_operator does everything but `migrate` and what \
-                 only the schema's owner may; an administrator gives it: GRANT farmhand_operator TO the login",
+                // Whoever has come this far may read: farmhand_viewer would not help.
+                "this command needs the role farmhand_operator; an administrator gives it: GRANT farmhand_operator TO the \
+                 login. docs/reference/roles.md says what each role may",
             ),
             StoreError::PasswordMissing => (Exit::Denied, DENIED, LOG_IN),
             StoreError::NotReady { fix, .. } => (Exit::Refused, "the database is not ready", fix.as_str()),
