@@ -71,7 +71,7 @@ pub struct Bar {
 }
 
 /// Whether an attempt that was lost for `reason` was lost because its session was ended under it. Its own node may tell
-/// other ends: "lease lapsed", "warden died".
+/// other ends: "lease lapsed", "warden died", "session closed".
 pub fn was_expired(reason: Option<&str>) -> bool {
     matches!(reason, Some("session ended" | "holder lost"))
 }

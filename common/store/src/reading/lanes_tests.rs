@@ -80,6 +80,7 @@ fn an_attempt_whose_lease_lapsed_on_a_node_that_went_on_has_no_gap() {
     for (reason, gap) in [
         ("lease lapsed", false),
         ("warden died", false),
+        ("session closed", false),
         ("session ended", true),
         ("holder lost", true),
     ] {

@@ -22,7 +22,8 @@ WITH held AS MATERIALIZED (
 ), kept AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM held h CROSS JOIN LATERAL farmhand.ended(h.run, h.goes_to,
-        CASE h.goes_to WHEN 'cancelled' THEN 'cancelled' WHEN 'lost' THEN 'holder lost' ELSE 'poison' END,
+        CASE h.goes_to WHEN 'cancelled' THEN 'cancelled' WHEN 'lost' THEN CASE WHEN $3 THEN 'holder lost'
+            ELSE 'session closed' END ELSE 'poison' END,
         'takeover') k
     WHERE h.goes_to <> 'due'
 ), again AS (
@@ -35,7 +36,8 @@ WITH held AS MATERIALIZED (
     INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
         ended_at, outcome, ended_by, reason)
     SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at, (h.run).session, (h.run).fence,
-        (h.run).claimed_at, (h.run).started_at, statement_timestamp(), 'lost', 'takeover', 'session ended'
+        (h.run).claimed_at, (h.run).started_at, statement_timestamp(), 'lost', 'takeover',
+        CASE WHEN $3 THEN 'session ended' ELSE 'session closed' END
     FROM held h WHERE h.goes_to = 'due'
 )
 SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at AS address, (h.run).session,
