@@ -1,6 +1,6 @@
 //! Kubernetes' CronJobs become jobs that say the same.
 
-use farmhand_core::definition::{Command, JobSpec, Overlap, load};
+use farmhand_core::definition::{Command, Enabled, JobSpec, Overlap, load};
 use farmhand_core::document::Source;
 use farmhand_core::import::{Import, Machine};
 use farmhand_core::kubernetes::{File, import};
@@ -85,7 +85,7 @@ fn a_job_has_the_settings_of_its_cron_job() {
         (spec.schedule[0].as_str(), spec.timezone.as_str()),
         ("30 2 * * 1-5", "Europe/Berlin")
     );
-    assert_eq!((spec.overlap, spec.enabled), (Overlap::Skip, false));
+    assert_eq!((spec.overlap, spec.enabled), (Overlap::Skip, Enabled::No));
     let argv = ["/bin/sh", "-c", "echo world $(WHO) $(NOT)"]
         .map(str::to_owned)
         .to_vec();
@@ -117,7 +117,7 @@ fn what_a_cron_job_leaves_to_kubernetes_becomes_what_kubernetes_does() {
     let spec = &specs(&import)[0].1;
     assert_eq!(
         (spec.overlap, spec.enabled, spec.timezone.as_str()),
-        (Overlap::Allow, true, "UTC")
+        (Overlap::Allow, Enabled::Yes, "UTC")
     );
     assert_eq!(
         (spec.retry.max, spec.grace.as_secs(), spec.timeout),

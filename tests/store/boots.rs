@@ -1,4 +1,4 @@
-use farmhand_core::definition::{JobSpec, Overlap, RunOn};
+use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::{self, Booted, claim, close};
 use farmhand_store::{Db, LeaseIdentity, StoreError};
@@ -148,7 +148,7 @@ async fn a_boot_that_may_not_run_is_recorded_with_its_reason() {
     };
     farm.job("elsewhere", elsewhere, None).await;
     let off = JobSpec {
-        enabled: false,
+        enabled: Enabled::No,
         ..boot_job()
     };
     farm.job("off", off, None).await;

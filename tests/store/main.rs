@@ -31,6 +31,7 @@ mod lost_claims;
 mod marks;
 mod meetings;
 mod notify;
+mod observe;
 mod overlap;
 mod params;
 mod places;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::definition::{JobSpec, OnLost, StreamSpec};
+use farmhand_core::definition::{Enabled, JobSpec, OnLost, StreamSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{cancel, delete, pause, resume};
@@ -321,7 +321,7 @@ async fn a_deleted_disabled_or_rescheduled_job_loops_no_more() {
     let running = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     delete(&farm.owner, &["gone".to_owned()], "ops").await.unwrap();
     let off = JobSpec {
-        enabled: false,
+        enabled: Enabled::No,
         ..looping(2)
     };
     farm.job("off", off, None).await;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType};
+use farmhand_core::definition::{Enabled, JobSpec, Overlap, ParamSpec, ParamType};
 use farmhand_store::StoreError;
 use farmhand_store::jobs::{Submission, submit, submit_overlapping};
 use farmhand_store::protocol::claim;
@@ -74,7 +74,7 @@ async fn wrong_submissions_are_refused_with_a_reason() {
     farm.job(
         "off",
         JobSpec {
-            enabled: false,
+            enabled: Enabled::No,
             ..spec()
         },
         None,

@@ -56,10 +56,10 @@ async fn failing(farm: &Farm) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_failing_job_is_told_everywhere_and_nowhere_while_it_is_paused_or_disabled() {
+async fn a_failing_job_is_told_everywhere_and_nowhere_while_it_observes_or_is_paused_or_disabled() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    for job in ["fails", "paused", "disabled"] {
+    for job in ["fails", "paused", "disabled", "observes"] {
         let run = farm.held_run(&me, job, spec()).await;
         let end = Finish {
             state: RunState::Failed,
@@ -68,12 +68,13 @@ async fn a_failing_job_is_told_everywhere_and_nowhere_while_it_is_paused_or_disa
         finish(&farm.db, &[end]).await.unwrap();
     }
     for (_, jobs) in failing(&farm).await {
-        assert_eq!(jobs.len(), 3, "{jobs:?}");
+        assert_eq!(jobs.len(), 4, "{jobs:?}");
     }
     farm.sql
         .batch_execute(
             "UPDATE farmhand.job SET paused = true, paused_by = 'x', paused_at = now() WHERE job_id = 'paused';
-             UPDATE farmhand.job SET enabled = false WHERE job_id = 'disabled'",
+             UPDATE farmhand.job SET enabled = false WHERE job_id = 'disabled';
+             UPDATE farmhand.job SET observe = true WHERE job_id = 'observes'",
         )
         .await
         .unwrap();

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::due_now;
 use super::jobs::{no_job, spec};
+use super::runs::observes;
 use crate::{Kind, Refusal, moment};
 
 /// Instants looked at by one command.
@@ -117,6 +118,7 @@ pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i6
         Backfilled::Disabled => {
             Err(refused(format!("{name} is not enabled")).next("apply it with enabled = true"))
         }
+        Backfilled::Observes => Err(observes(name)),
         Backfilled::NoNode => Err(
             refused(format!("{name} runs on each node, and no node is ready for it"))
                 .next("`farmhand node ls`"),

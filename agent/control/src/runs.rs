@@ -12,6 +12,15 @@ pub fn no_run(run_id: i64) -> Refusal {
         .next("`farmhand run ls` shows the newest runs")
 }
 
+/// Nothing of the job is executed.
+pub(crate) fn observes(job: &str) -> Refusal {
+    Refusal::new(
+        Kind::Refused,
+        format!("{job} observes: nothing of it is executed"),
+    )
+    .next("take `observe` out of its job file and apply it")
+}
+
 /// The run must end first.
 pub fn not_final(run_id: i64) -> Refusal {
     Refusal::new(Kind::Refused, format!("run {run_id} has not ended"))
@@ -46,6 +55,7 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
         )),
         Retried::NotFinal => Err(not_final(run_id)),
         Retried::NotFound => Err(no_run(run_id)),
+        Retried::Observes => Err(observes(&format!("the job of run {run_id}"))),
         Retried::NoJob => Err(Refusal::new(
             Kind::Refused,
             format!("the job of run {run_id} has been deleted"),

@@ -53,6 +53,8 @@ crate::words! {
         Params = "params",
         /// The job was disabled.
         Disabled = "disabled",
+        /// Its definition says `observe = true`: nothing of it is executed.
+        Observed = "observed",
     }
 }
 

@@ -5,6 +5,8 @@
 pub struct JobFacts {
     /// Whether it fires and takes submissions.
     pub enabled: bool,
+    /// Whether its instants are only recorded.
+    pub observes: bool,
     /// Whether somebody paused it.
     pub paused: bool,
     /// Its instant passed more than ten seconds ago, and no agent fired it.
@@ -28,6 +30,8 @@ crate::words! {
         Waiting = "waiting",
         /// A run of it is under way.
         Running = "running",
+        /// Its definition says observe = true: its instants are recorded, and nothing of it is executed.
+        Observing = "observing",
         /// Somebody paused it.
         Paused = "paused",
         /// Its definition says enabled = false.
@@ -120,6 +124,7 @@ impl JobHealth {
             JobFacts { enabled: false, .. } => Self::Disabled,
             JobFacts { paused: true, .. } => Self::Paused,
             JobFacts { overdue: true, .. } => Self::Late,
+            JobFacts { observes: true, .. } => Self::Observing,
             JobFacts { failures: 1.., .. } => Self::Failing,
             JobFacts { waiting: true, .. } => Self::Waiting,
             JobFacts { running: true, .. } => Self::Running,
@@ -132,7 +137,7 @@ impl JobHealth {
         match self {
             Self::Late => Level::Trouble,
             Self::Failing | Self::Waiting => Level::Attention,
-            Self::Running | Self::Paused | Self::Disabled | Self::Enabled => Level::Well,
+            Self::Running | Self::Observing | Self::Paused | Self::Disabled | Self::Enabled => Level::Well,
         }
     }
 }

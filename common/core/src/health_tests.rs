@@ -125,6 +125,33 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
+                observes: true,
+                waiting: true,
+                ..failing
+            },
+            "observing",
+            quiet,
+        ),
+        (
+            JobFacts {
+                observes: true,
+                overdue: true,
+                ..well
+            },
+            "late",
+            trouble,
+        ),
+        (
+            JobFacts {
+                observes: true,
+                paused: true,
+                ..well
+            },
+            "paused",
+            quiet,
+        ),
+        (
+            JobFacts {
                 enabled: false,
                 ..well
             },
@@ -160,6 +187,7 @@ fn a_job_without_failures_is_never_shown_as_failing() {
     for bits in 0..32_u8 {
         let bit = |n: u8| bits & (1 << n) != 0;
         let facts = JobFacts {
+            observes: false,
             enabled: bit(0),
             paused: bit(1),
             overdue: bit(2),

@@ -54,7 +54,7 @@ impl JobHealth {
             Self::Late | Self::Failing => Tone::Bad,
             Self::Waiting | Self::Paused => Tone::Warn,
             Self::Running => Tone::Run,
-            Self::Disabled => Tone::Idle,
+            Self::Observing | Self::Disabled => Tone::Idle,
             Self::Enabled => Tone::Ok,
         }
     }

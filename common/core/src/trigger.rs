@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::definition::{JobSpec, TriggerOn, check_param};
+use super::definition::{Enabled, JobSpec, TriggerOn, check_param};
 use super::due::{self, SkipReason};
 use super::run::RunState;
 
@@ -302,6 +302,9 @@ impl Child {
         }
         if self.paused {
             return Some(SkipReason::Paused.to_string());
+        }
+        if spec.enabled == Enabled::Observe {
+            return Some(SkipReason::Observed.to_string());
         }
         match due::compile(&self.job_id, spec) {
             Ok((_, policy)) => due::skipped_at(&policy, end.due_at).map(|reason| reason.to_string()),

@@ -141,6 +141,8 @@ fn a_paused_or_disabled_job_and_a_day_of_its_calendar_are_recorded() {
     let mut disabled = child(json!({}), &[("a", "success")], one.clone());
     disabled.enabled = false;
     assert_eq!(fired(&disabled).skip.as_deref(), Some("disabled"));
+    let observed = child(json!({"enabled": "observe"}), &[("a", "success")], one.clone());
+    assert_eq!(fired(&observed).skip.as_deref(), Some("observed"));
     let excluded = child(
         json!({"exclude": ["2026-11-21"]}),
         &[("a", "success")],

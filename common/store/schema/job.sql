@@ -38,6 +38,9 @@ CREATE TABLE farmhand.job (
     continuous boolean NOT NULL DEFAULT false,
     -- Success is waited for from here on, not from before the pause.
     resumed_at timestamptz,
+    -- Its instants are recorded as skipped, and no run of it is made.
+    observe boolean NOT NULL DEFAULT false,
+    CHECK (NOT (observe AND continuous)),
     CHECK (next_run IS NOT NULL OR NOT (enabled AND scheduled AND NOT paused AND NOT deleted))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 CREATE INDEX job_next_run ON farmhand.job (next_run)
@@ -55,15 +58,15 @@ CREATE TABLE farmhand.job_revision (
     PRIMARY KEY (job_id, rev)
 );
 
--- Whether people are told of a job that fails: not of one that is paused or disabled. `JobFacts::told_failures` in
+-- Whether people are told of a job that fails: not of one that observes, is paused or disabled. `JobHealth::of` in
 -- core/health.rs is the same decision. Inlined into each statement, because it names nothing but columns.
 CREATE FUNCTION farmhand.active(j farmhand.job) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$ SELECT j.enabled AND NOT j.paused AND NOT j.deleted $$;
+LANGUAGE sql IMMUTABLE AS $$ SELECT j.enabled AND NOT j.observe AND NOT j.paused AND NOT j.deleted $$;
 
 -- Whether the schedule of an enabled job owes a success: it goes on, or its last instants came after "since".
 CREATE FUNCTION farmhand.owes_success(j farmhand.job, since timestamptz) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT NOT j.paused AND (j.scheduled OR coalesce(j.decided_until > since, false)) $$;
+AS $$ SELECT NOT j.paused AND NOT j.observe AND (j.scheduled OR coalesce(j.decided_until > since, false)) $$;
 
 -- What people ask about a job; apart from job, because firing skips a locked job row.
 CREATE TABLE farmhand.job_stat (

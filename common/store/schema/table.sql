@@ -415,7 +415,7 @@ BEGIN
     END IF;
     PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
     SELECT v.spec->'table' INTO tbl FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-        WHERE job.job_id = wanted AND job.enabled AND NOT job.paused AND NOT job.deleted
+        WHERE job.job_id = wanted AND job.enabled AND NOT job.observe AND NOT job.paused AND NOT job.deleted
             AND jsonb_typeof(v.spec->'table') = 'object' AND (SELECT e.open FROM farmhand.current_epoch e);
     IF NOT FOUND THEN
         RETURN;

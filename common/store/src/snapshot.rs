@@ -138,7 +138,7 @@ pub struct JobPoint {
     pub job_id: String,
     /// The revision of the job's definition.
     pub rev: i64,
-    /// Has a schedule and is not paused.
+    /// Has a schedule, is not paused, and does not observe.
     pub waits: bool,
     /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use farmhand_core::definition::Enabled;
 use farmhand_core::due;
 use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
 use farmhand_store::reading::{self, every};
@@ -128,7 +129,12 @@ fn good_without_database(mut failure: Failure) -> Failure {
 async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
     let mut failure = None;
     for job in wanted {
-        let Some(table) = job.spec.table.as_ref().filter(|_| job.spec.enabled) else {
+        let Some(table) = job
+            .spec
+            .table
+            .as_ref()
+            .filter(|_| job.spec.enabled == Enabled::Yes)
+        else {
             continue;
         };
         for found in tables::check(db, table).await? {

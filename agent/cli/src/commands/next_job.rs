@@ -62,6 +62,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
         (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
         (false, ..) => Some("it is disabled: none of these will fire"),
         (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
+        _ if row.observe => Some("it observes: these are recorded, and none of them runs"),
         (.., false) if trigger_text(&row.spec).is_some() => None,
         (.., false) => Some("it has no schedule"),
         _ => None,

@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use farmhand_core::lease::BootInstant;
+use farmhand_core::{due, lease::BootInstant};
 use farmhand_store::StoreError;
 use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue, PartialClaim};
 use farmhand_store::signatures;
 use jiff::Timestamp;
 
 use super::{Attempt, Input, Mode, Phase, Session};
-use crate::inbox::NotStarted;
-use crate::inbox::Settled;
+use crate::inbox::{NotStarted, Settled};
 use crate::outage::Unanswered;
 use crate::reporter::Report;
 use crate::verdict;
@@ -94,9 +93,10 @@ impl Session {
         };
         let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
         for job in &fired {
-            // The statement's own skips, and those of the plan that it recorded.
+            // The statement's own skips, and those of the plan that it recorded. What a job observes its history tells.
             let of_plan = planned.get(job.job_id.as_str()).map(|f| f.skipped.as_slice());
-            for skip in job.skipped.iter().chain(of_plan.unwrap_or_default()) {
+            let skipped = job.skipped.iter().chain(of_plan.unwrap_or_default());
+            for skip in skipped.filter(|skip| skip.reason != due::SkipReason::Observed.as_str()) {
                 self.emit(Event::Skipped {
                     job_id: job.job_id.clone(),
                     reason: skip.reason.clone(),

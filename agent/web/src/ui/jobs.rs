@@ -29,8 +29,15 @@ pub struct Ask {
     cursor: String,
 }
 
-const STATES: [&str; 7] = [
-    "", "failing", "overdue", "running", "enabled", "paused", "disabled",
+const STATES: [&str; 8] = [
+    "",
+    "failing",
+    "overdue",
+    "running",
+    "enabled",
+    "observing",
+    "paused",
+    "disabled",
 ];
 const KINDS: [&str; 8] = [
     "",

@@ -8,7 +8,9 @@ use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::JobSpec;
 use super::stored::{parsed, stored};
-use super::{arguments, check, continuous, declared_params, flow, secrets, stream, table, triggers, watched};
+use super::{
+    arguments, check, continuous, declared_params, flow, observe, secrets, stream, table, triggers, watched,
+};
 use crate::document::Reader;
 
 /// What jobs may refer to, of all files read together.
@@ -43,6 +45,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     shared.calendars.read_job(&mut job, &mut spec);
     shared.pools.check(&mut job, &spec);
     shared.targets.check(&mut job, &spec);
+    observe::settle(&stored, &mut spec);
     continuous::settle(&mut job, &mut spec);
     watched::read(&mut job, &mut spec);
     declared_params::read(&mut job, &mut spec);
@@ -53,6 +56,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
         check::whole(&mut job, &spec, name);
         secrets::check(&mut job, &spec);
         continuous::check(&mut job, &spec);
+        observe::check(&mut job, &spec);
         arguments::check(&mut job, &spec);
         triggers::check_job(&mut job, &spec);
     }

@@ -114,6 +114,7 @@ pub(super) const JOB: &Keys = keys! {
     "missed_within": Duration(positive_duration), "Older ones are skipped.";
     "missed_max": Integer(1, 10_000), "At most so many with missed = \"all\".";
     "enabled": Boolean, "Whether it fires and takes submissions.";
+    "observe": Boolean, "Its instants are recorded as skipped, and nothing of it is executed.";
     "timeout": Duration(positive_duration), "Of an attempt, from its start.";
     "progress_timeout": Duration(positive_duration), "Silence on the progress descriptor for so long ends an attempt.";
     "child_limits": List(CHILD_LIMIT), "Children that are ended by name when they grow too old or too large.";
@@ -153,6 +154,8 @@ pub(super) const JOB: &Keys = keys! {
     unknown "workdir": "did you mean `cwd`?";
     unknown "working_directory": "did you mean `cwd`?";
     unknown "concurrency": "did you mean `overlap`?";
+    unknown "shadow": "did you mean `observe`?";
+    unknown "dry_run": "did you mean `observe`?";
     unknown "disabled": "write enabled = false";
     unknown "memory": "write limits = { memory = \"512MiB\" }";
     unknown "labels": "did you mean `where`?";

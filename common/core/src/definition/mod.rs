@@ -24,6 +24,7 @@ mod needs_tests;
 mod notify;
 #[cfg(test)]
 mod notify_tests;
+mod observe;
 mod params;
 mod placement;
 mod pools;
@@ -57,6 +58,7 @@ pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, check_name, load, load_all, load_with};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;
+pub use observe::Enabled;
 pub use params::{ParamError, ParamErrors, check_param, param_text, parse_params, resolve_params};
 pub use placement::{NODE_LABEL, Placement};
 pub use pools::PoolDefinition;

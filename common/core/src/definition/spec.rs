@@ -13,6 +13,7 @@ pub(super) use crate::serde_time::{millis, opt_millis};
 use serde::{Deserialize, Serialize};
 
 use super::flow_spec::{FlowSpec, Resume};
+use super::observe::Enabled;
 use super::placement::Placement;
 use super::stream_spec::StreamSpec;
 use super::table::TableSpec;
@@ -101,7 +102,7 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub child_limits: Vec<ChildLimit>,
     pub instances: u32,
-    pub enabled: bool,
+    pub enabled: Enabled,
     /// For people: what it is for, whose it is, words to find it by, and where it says what to do when it fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -164,7 +165,7 @@ impl Default for JobSpec {
             progress_timeout: None,
             child_limits: Vec::new(),
             instances: 1,
-            enabled: true,
+            enabled: Enabled::Yes,
             description: None,
             owner: None,
             tags: Vec::new(),

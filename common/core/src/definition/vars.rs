@@ -188,7 +188,7 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::definition::{Command, JobSpec, load_with};
+    use crate::definition::{Command, Enabled, JobSpec, load_with};
     use crate::document::Source;
 
     fn read(text: &str, set: &[(&str, &str)]) -> Result<JobSpec, Vec<String>> {
@@ -221,14 +221,14 @@ mod tests {
         );
         assert_eq!(
             (spec.instances, spec.enabled, spec.owner.as_deref()),
-            (2, true, Some("db-1!"))
+            (2, Enabled::Yes, Some("db-1!"))
         );
         assert_eq!(
             (spec.env["H"].as_str(), spec.placement.to_string().as_str()),
             ("db-1", "node=db-1")
         );
         let spec = read(FILE, &[("host", "${vars.on}"), ("shards", "8"), ("on", "false")]).unwrap();
-        assert_eq!((spec.instances, spec.enabled), (8, false));
+        assert_eq!((spec.instances, spec.enabled), (8, Enabled::No));
         assert_eq!(spec.env["H"], "${vars.on}", "a value is taken as it is");
     }
 

@@ -11,7 +11,7 @@ use super::continuous::OWN_ABOUT_INSTANTS;
 use super::keys::{JOB, Keys, Kind, NOTIFY};
 use super::table::table_name;
 use super::vars::escape_variables;
-use super::{FlowSpec, JobSpec, PoolDefinition, StreamSpec, TableSpec, TaskSpec};
+use super::{Enabled, FlowSpec, JobSpec, PoolDefinition, StreamSpec, TableSpec, TaskSpec};
 use crate::continuous::BASE;
 use crate::document::{duration_text, size_text};
 use crate::notify::TargetSpec;
@@ -114,6 +114,10 @@ fn job(spec: &Value) -> Value {
         default.retry.base = BASE;
     }
     let mut keys = less_than(&default, spec);
+    if keys.get("enabled") == Some(&Enabled::Observe.into()) {
+        keys.remove("enabled");
+        keys.insert("observe".to_owned(), true.into());
+    }
     // Inherited, and without a meaning.
     keys.retain(|key, _| !continuous || !OWN_ABOUT_INSTANTS.contains(&key.as_str()));
     if let Some(mut flow) = keys.remove("flow").map(|flow| less::<FlowSpec>(&flow)) {

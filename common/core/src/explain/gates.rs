@@ -3,9 +3,12 @@
 use jiff::Timestamp;
 
 use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome, subject};
-use crate::definition::Missed;
+use crate::definition::{Enabled, Missed};
 use crate::due::SkipReason;
 use crate::run::RunState;
+
+const OBSERVED: &str = "its definition says observe = true: nothing of it is executed";
+const TAKE_OUT: &str = "take `observe` out of its job file and apply it";
 
 /// Walks the gates.
 pub fn explain(facts: &Facts) -> Explanation {
@@ -248,6 +251,7 @@ impl Walk {
                 "its definition said enabled = false",
                 "apply it with enabled = true",
             ),
+            Ok(SkipReason::Observed) => (Gate::Enabled, OBSERVED, TAKE_OUT),
             Err(_) => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),
         };
         let since = Some(skipped.first_due);
@@ -270,17 +274,15 @@ impl Walk {
     }
 
     fn enabled(&mut self, known: &Known) {
-        if known.spec.enabled {
-            self.open(Gate::Enabled, "it is enabled");
-        } else {
-            let since = Some(known.applied_at);
-            self.closed(
-                Gate::Enabled,
+        let (what, frees) = match known.spec.enabled {
+            Enabled::Yes => return self.open(Gate::Enabled, "it is enabled"),
+            Enabled::No => (
                 "its definition says enabled = false",
-                since,
                 "apply it with enabled = true",
-            );
-        }
+            ),
+            Enabled::Observe => (OBSERVED, TAKE_OUT),
+        };
+        self.closed(Gate::Enabled, what, Some(known.applied_at), frees);
     }
 
     fn paused(&mut self, job: &str, known: &Known) {

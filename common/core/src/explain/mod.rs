@@ -7,6 +7,8 @@ mod instant;
 mod needs;
 #[cfg(test)]
 mod needs_tests;
+#[cfg(test)]
+mod observed_tests;
 mod places;
 #[cfg(test)]
 mod sample;

@@ -1,5 +1,6 @@
 use super::sample::{Case, NOON, at, check, facts, live, outcome};
 use super::*;
+use crate::definition::Enabled;
 
 /// What is changed about the facts above, the gate that holds, and a part of the answer.
 const CASES: &[Case] = &[
@@ -90,7 +91,7 @@ const CASES: &[Case] = &[
     ),
     (
         "disabled",
-        |_, k| k.spec.enabled = false,
+        |_, k| k.spec.enabled = Enabled::No,
         Some(Gate::Enabled),
         "enabled = false",
     ),
@@ -306,7 +307,7 @@ const CASES: &[Case] = &[
         |f, k| {
             f.run = Some(7);
             f.nodes[0].state = NodeState::Cordoned;
-            k.spec.enabled = false;
+            k.spec.enabled = Enabled::No;
             let first = Live {
                 run_id: 6,
                 ..live(None)
@@ -325,7 +326,7 @@ const CASES: &[Case] = &[
     (
         "the run in question waits, though its job is younger and another of its runs is due",
         |f, k| {
-            (f.run, k.spec.enabled, k.since) = (Some(8), false, at("2027-03-10T12:30:00Z"));
+            (f.run, k.spec.enabled, k.since) = (Some(8), Enabled::No, at("2027-03-10T12:30:00Z"));
             let later = Live {
                 run_id: 8,
                 ready_at: at("2027-03-10T13:05:00Z"),

@@ -18,7 +18,7 @@ use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
-use farmhand_core::definition::{JobSpec, Needs, RunOn};
+use farmhand_core::definition::{Enabled, JobSpec, Needs, RunOn};
 
 /// What an attempt with a timeout may take beyond timeout and grace before it counts as overrun: the time to start it
 /// and to record its end.
@@ -69,6 +69,7 @@ struct Columns<'a> {
     instances: u32,
     each_node: bool,
     continuous: bool,
+    observe: bool,
     source: &'a str,
     spec: &'a JobSpec,
     #[serde(skip)]
@@ -309,7 +310,7 @@ impl<'a> Columns<'a> {
         Ok(Self {
             job_id: &change.job_id,
             rev,
-            enabled: spec.enabled,
+            enabled: spec.enabled != Enabled::No,
             scheduled: change.next_run.is_some(),
             next_run: change.next_run,
             overlap: spec.overlap,
@@ -323,6 +324,7 @@ impl<'a> Columns<'a> {
             instances: spec.instances.max(1),
             each_node: spec.run_on == RunOn::EachNode,
             continuous: spec.is_continuous(),
+            observe: spec.enabled == Enabled::Observe,
             source: &change.source,
             spec,
             needs,

@@ -20,6 +20,8 @@ pub enum Backfilled {
     Changed,
     /// The job is disabled.
     Disabled,
+    /// Nothing of the job is executed.
+    Observes,
     /// An each-node job, and no node that may run it.
     NoNode,
     /// There is no such job.
@@ -39,6 +41,7 @@ pub async fn backfill(
     struct Locked {
         rev: i64,
         enabled: bool,
+        observe: bool,
     }
     #[derive(Deserialize)]
     struct Row {
@@ -50,6 +53,7 @@ pub async fn backfill(
     let refused = match locked {
         None => Some(Backfilled::NotFound),
         Some(job) if !job.enabled => Some(Backfilled::Disabled),
+        Some(job) if job.observe => Some(Backfilled::Observes),
         Some(job) if job.rev != rev => Some(Backfilled::Changed),
         Some(_) => None,
     };

@@ -18,6 +18,8 @@ pub struct Listed {
     pub rev: i64,
     /// Whether it may run at all.
     pub enabled: bool,
+    /// Whether its instants are only recorded.
+    pub observe: bool,
     /// Whether its schedule stands still.
     pub paused: bool,
     /// Who paused it; none when it is not paused.

@@ -233,6 +233,8 @@ pub enum Retried {
     NotFound,
     /// The job was deleted.
     NoJob,
+    /// Nothing of the job is executed.
+    Observes,
     /// Another run for the same row of a table has not ended.
     RowLive,
 }
@@ -272,6 +274,7 @@ pub async fn retry_one(
         ended: bool,
         live: bool,
         row_live: bool,
+        observes: bool,
         new_run: Option<i64>,
     }
     let mut tx = db.transaction("retry_run").await?;
@@ -312,6 +315,7 @@ pub async fn retry_one(
             new_run: Some(id), ..
         }) => Retried::Run(id),
         Some(Row { live: true, .. }) => Retried::NotFinal,
+        Some(Row { observes: true, .. }) => Retried::Observes,
         Some(Row { row_live: true, .. }) => Retried::RowLive,
         Some(Row { ended: true, .. }) => Retried::NoJob,
         _ => Retried::NotFound,

@@ -96,7 +96,9 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
         after = page.last().map(|job| job.job_id.clone());
         let full = i64::try_from(page.len()) == Ok(PAGE);
         found.extend(page.into_iter().filter_map(|job| match job.next_run {
-            Some(at) if at < end && job.enabled && !job.paused && job.scheduled => Some((at, job)),
+            Some(at) if at < end && job.enabled && !job.observe && !job.paused && job.scheduled => {
+                Some((at, job))
+            }
             _ => None,
         }));
         if !full {

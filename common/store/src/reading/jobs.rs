@@ -25,6 +25,8 @@ words! {
         Paused = "paused",
         /// Its definition says `enabled = false`.
         Disabled = "disabled",
+        /// Its definition says `observe = true`: its instants are recorded, and nothing of it is executed.
+        Observing = "observing",
     }
 }
 
@@ -51,12 +53,14 @@ words! {
 words! {
     /// What a list of jobs can be narrowed to.
     JobCondition {
-        /// Neither paused nor disabled.
+        /// Neither paused nor disabled, and it does not observe.
         Enabled = "enabled",
         /// Somebody paused it.
         Paused = "paused",
         /// Its definition says `enabled = false`.
         Disabled = "disabled",
+        /// Its definition says `observe = true`.
+        Observing = "observing",
         /// Its last run failed.
         Failing = "failing",
         /// A run of it is under way.
@@ -138,7 +142,7 @@ pub struct JobItem {
     pub job_id: String,
     /// The newest revision.
     pub rev: i64,
-    /// Whether it is enabled, paused or disabled.
+    /// Whether it is enabled, observing, paused or disabled.
     pub state: JobState,
     /// How it does, in one word.
     #[schema(value_type = crate::described::JobHealth)]
@@ -209,6 +213,7 @@ pub(super) struct Row {
     job_id: String,
     rev: i64,
     enabled: bool,
+    observe: bool,
     paused: bool,
     paused_by: Option<String>,
     paused_at: Option<Timestamp>,
@@ -285,13 +290,15 @@ pub(super) async fn read(
 }
 
 pub(super) fn item(row: Row) -> JobItem {
-    let state = match (row.enabled, row.paused) {
-        (false, _) => JobState::Disabled,
-        (true, true) => JobState::Paused,
-        (true, false) => JobState::Enabled,
+    let state = match (row.enabled, row.paused, row.observe) {
+        (false, ..) => JobState::Disabled,
+        (_, true, _) => JobState::Paused,
+        (.., true) => JobState::Observing,
+        _ => JobState::Enabled,
     };
     let health = JobHealth::of(&JobFacts {
         enabled: row.enabled,
+        observes: row.observe,
         paused: row.paused,
         overdue: row.overdue,
         failures: row.consecutive_failures,

@@ -6,7 +6,7 @@ WITH given AS MATERIALIZED (
     FROM json_to_recordset($1) AS g(job_id text, skip text)
     JOIN farmhand.job j ON j.job_id = g.job_id
 ), decided AS MATERIALIZED (
-    SELECT g.*, coalesce(g.unwanted, CASE WHEN g.overlap = 'skip' AND g.live THEN 'overlap' END) AS skip
+    SELECT g.*, coalesce(g.unwanted, CASE WHEN g.observe THEN 'observed' WHEN g.overlap = 'skip' AND g.live THEN 'overlap' END) AS skip
     FROM given g
 ), dropped AS (
     DELETE FROM farmhand.run_live r USING decided d

@@ -17,7 +17,7 @@ WITH given AS MATERIALIZED (
     -- the old one goes on.
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id = ANY (ARRAY(
-            SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND cardinality(g.due) > 0))
+            SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND NOT g.observe AND cardinality(g.due) > 0))
         AND r.overlap = 'replace'
         AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
                 AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
@@ -54,6 +54,8 @@ WITH given AS MATERIALIZED (
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, d.due_at, d.nth,
         CASE WHEN g.each_node AND p.node IS NULL THEN 'no_node'
+             -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
+             WHEN g.observe THEN 'observed'
              WHEN g.overlap = 'skip' AND p.live THEN 'overlap'
              WHEN g.overlap = 'queue' AND p.queued + d.nth > 1000 THEN 'queue_full'
              WHEN g.overlap = 'replace' AND d.nth < cardinality(g.due) THEN 'replaced' END AS skip,
@@ -90,7 +92,9 @@ WITH given AS MATERIALIZED (
 ), skips AS MATERIALIZED (
     SELECT f.job_id, f.node, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
         count(DISTINCT f.due_at) AS count, true AS own
-    FROM firing f WHERE f.skip IS NOT NULL GROUP BY f.job_id, f.node, f.skip
+    -- What is observed is compared instant by instant.
+    FROM firing f WHERE f.skip IS NOT NULL
+    GROUP BY f.job_id, f.node, f.skip, CASE WHEN f.skip = 'observed' THEN f.due_at END
     UNION ALL
     SELECT g.job_id, NULL, s.reason, s.first, s.last, s.count, false
     FROM given g

@@ -1,6 +1,6 @@
 -- A page of jobs, and in the same statement the last outcomes of each.
 WITH page AS MATERIALIZED (
-    SELECT j.job_id, j.rev, j.enabled, j.paused, j.paused_by, j.paused_at, j.pause_reason, j.scheduled, j.continuous,
+    SELECT j.job_id, j.rev, j.enabled, j.observe, j.paused, j.paused_by, j.paused_at, j.pause_reason, j.scheduled, j.continuous,
         j.each_node, j.instances, j.next_run, j.source, j.applied_by, j.applied_at,
         v.spec - '{env,stdin,exclude,flow}'::text[] AS spec,
         coalesce(jsonb_typeof(v.spec->'table') = 'object', false) AS is_table,
@@ -29,7 +29,8 @@ WITH page AS MATERIALIZED (
         AND ($2::text IS NULL OR strpos(lower(j.job_id), lower($2)) > 0)
         AND ($5::jsonb IS NULL OR $5 <@ ANY (j.placement))
         AND ($3::text IS NULL OR CASE $3
-            WHEN 'enabled' THEN j.enabled AND NOT j.paused
+            WHEN 'enabled' THEN j.enabled AND NOT j.paused AND NOT j.observe
+            WHEN 'observing' THEN j.enabled AND NOT j.paused AND j.observe
             WHEN 'paused' THEN j.enabled AND j.paused
             WHEN 'disabled' THEN NOT j.enabled
             WHEN 'failing' THEN farmhand.active(j) AND coalesce(s.consecutive_failures, 0) > 0

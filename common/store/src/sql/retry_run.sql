@@ -8,7 +8,7 @@ WITH old AS (
         j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2,
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
         CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key
-    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
+    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND NOT j.observe
     -- Another run for the same row of a table.
     ON CONFLICT DO NOTHING
     RETURNING run_id, job_id
@@ -33,6 +33,7 @@ SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,
     EXISTS (SELECT FROM old o JOIN farmhand.run_live r ON r.job_id = o.job_id AND md5(r.key) = md5(o.key))
         AS row_live,
+    EXISTS (SELECT FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND j.observe) AS observes,
     (SELECT run_id FROM made) AS new_run,
     (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
         AS note

@@ -123,7 +123,7 @@ fn head(detail: &JobDetail, caller: &Caller) -> Markup {
             div class="actions" {
                 (ask(Verb::Run))
                 @match job.state {
-                    JobState::Enabled => (ask(Verb::Pause)),
+                    JobState::Enabled | JobState::Observing => (ask(Verb::Pause)),
                     JobState::Paused => (ask(Verb::Resume)),
                     JobState::Disabled => {},
                 }
@@ -166,7 +166,7 @@ fn when(detail: &JobDetail) -> Markup {
         }
         @if !detail.next.is_empty() {
             details id="next-ten" {
-                summary { "The next " (detail.next.len()) " instants" @if job.state != JobState::Enabled { ", none of which fires while it is " (job.state) } }
+                summary { "The next " (detail.next.len()) " instants" @if job.state != JobState::Enabled { ", none of which runs while it is " (job.state) } }
                 ol { @for at in &detail.next { li { (both(*at, now)) } } }
             }
         }

@@ -75,6 +75,7 @@ pub fn health(health: JobHealth) -> Sign {
         JobHealth::Failing => Icon::Cross,
         JobHealth::Waiting => Icon::Wait,
         JobHealth::Running => Icon::Play,
+        JobHealth::Observing => Icon::Skip,
         JobHealth::Disabled => Icon::Power,
         JobHealth::Paused => Icon::Pause,
         JobHealth::Enabled => Icon::Check,
