@@ -13,6 +13,7 @@ mod leaving;
 mod locks;
 mod many;
 mod notify;
+mod observe;
 mod placeholders;
 mod pooler;
 mod process;

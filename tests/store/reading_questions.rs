@@ -297,6 +297,25 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ways(&[&["'[{\"job_id\": \"job-00008\", \"rev\": 1}]'::json"]]),
         ),
         ("gate_facts", ways(&[&[job, "2::bigint", id]])),
+        (
+            "reading_observed",
+            ways(&[
+                &[
+                    job,
+                    "statement_timestamp() - interval '7 days'",
+                    "statement_timestamp()",
+                    "NULL::bigint",
+                    "10000::bigint",
+                ],
+                &[
+                    job,
+                    "statement_timestamp() - interval '7 days'",
+                    "statement_timestamp()",
+                    id,
+                    "10000::bigint",
+                ],
+            ]),
+        ),
     ];
     questions.extend(reading_questions_runs::questions(size));
     questions

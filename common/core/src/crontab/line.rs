@@ -241,7 +241,7 @@ fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool
 
 /// The first bare `%` ends the command, what follows is its input, further ones are line ends; `\%` is a percent
 /// sign. Other backslashes are the shell's.
-fn percent(text: &str) -> (String, Option<String>) {
+pub(super) fn percent(text: &str) -> (String, Option<String>) {
     let (mut command, mut input) = (String::new(), None::<String>);
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -6,11 +6,15 @@
 mod beside;
 mod convert;
 mod line;
+mod log;
 mod merge;
 mod shell;
+mod verify;
 
 pub use convert::import;
 pub use line::{Line, Task, parse};
+pub use log::{Log, Started};
+pub use verify::{Compared, Comparison, Observing, Recorded, Single, Unknown, Verdict, Window, compare};
 
 pub use crate::import::{Import, Imported, Invalid, Machine, Note, Report};
 

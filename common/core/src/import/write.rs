@@ -96,6 +96,15 @@ const OWN: &str = "# Made by `farmhand import ";
 /// The second line, and its end.
 const CHECKSUM: &str = "# Checksum of what follows: ";
 
+const DEFAULTS: &str = "\n[defaults]\n";
+const OBSERVE: &str = "# When each job would run is recorded, and nothing is executed: the other scheduler goes on. Without this line they run.\n\
+    observe  = true\n";
+
+/// The text under its first line and its checksum.
+fn signed(first: &str, body: &str) -> String {
+    format!("{first}\n{CHECKSUM}{}\n{body}", checksum(body))
+}
+
 /// Whether this text was made here and nothing of it was changed since.
 pub fn is_unedited(text: &str) -> bool {
     let Some((_, rest)) = text.strip_prefix(OWN).and_then(|rest| rest.split_once('\n')) else {
@@ -123,7 +132,7 @@ impl Import {
     ) -> Self {
         let mut out = String::new();
         left_behind(&mut out, &files);
-        out.push_str("\n[defaults]\n");
+        out.push_str(DEFAULTS);
         for (name, value) in defaults {
             match name {
                 Some(name) => key(&mut out, name, &quoted(value)),
@@ -146,12 +155,25 @@ impl Import {
         }
         out.truncate(out.trim_end().len());
         out.push('\n');
-        let sum = checksum(&out);
         Self {
-            toml: format!("{OWN}{format}`. Apply it with `farmhand job apply`.\n{CHECKSUM}{sum}\n{out}"),
+            toml: signed(
+                &format!("{OWN}{format}`. Apply it with `farmhand job apply`."),
+                &out,
+            ),
             jobs,
             files,
             secret,
+        }
+    }
+
+    /// The same file, of jobs that observe.
+    pub fn observe(&mut self) {
+        let mut parts = self.toml.splitn(3, '\n');
+        if let (Some(first), Some(_), Some(body)) = (parts.next(), parts.next(), parts.next()) {
+            self.toml = signed(
+                first,
+                &body.replacen(DEFAULTS, &format!("{DEFAULTS}{OBSERVE}"), 1),
+            );
         }
     }
 }

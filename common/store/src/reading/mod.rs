@@ -16,6 +16,7 @@ mod logs;
 mod marks;
 mod matches;
 mod nodes;
+mod observed;
 mod outages;
 mod page;
 mod queue;
@@ -54,6 +55,7 @@ pub use matches::{
 pub use nodes::{
     HeldRun, LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pool, pools,
 };
+pub use observed::observed;
 pub use outages::Outage;
 pub use page::{MOST, Page, Paging, every, upto};
 pub use queue::{NextNow, QueuedRun, queue};

@@ -48,7 +48,7 @@ pub(super) fn run(args: &CrontabArgs, as_json: bool) -> Outcome {
     };
     let import = crontab::import(&files, &machine);
     hint(&import, &files);
-    args.target.take(&import, Some(line_times), as_json)
+    args.target.take(import, Some(line_times), as_json)
 }
 
 fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {

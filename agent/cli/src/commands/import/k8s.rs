@@ -42,7 +42,7 @@ pub(super) fn run(args: &K8sArgs, as_json: bool) -> Outcome {
         });
     }
     args.target
-        .take(&kubernetes::import(&files, &machine), None, as_json)
+        .take(kubernetes::import(&files, &machine), None, as_json)
 }
 
 /// Tags and keys that are no text have no meaning in a manifest.

@@ -4,6 +4,7 @@ mod crontab;
 mod hosts;
 mod k8s;
 mod systemd;
+mod verify;
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -19,6 +20,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::progress::Progress;
+use super::runtime::block_on;
 use super::{Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
@@ -35,6 +37,8 @@ enum From {
     Systemd(systemd::SystemdArgs),
     /// Kubernetes' CronJobs become one commented job file; what cannot be carried over is listed
     K8s(k8s::K8sArgs),
+    /// Hold cron's log against what jobs with observe = true would have done; exit code 14 if they differ
+    Verify(verify::VerifyArgs),
 }
 
 /// Where the job file goes, and whether it is written at all.
@@ -43,6 +47,9 @@ struct Target {
     /// Where the job file goes [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The file's jobs observe: the farm records when each would run, and executes nothing
+    #[arg(long)]
+    observe: bool,
     /// Write over a file that this command did not make, or that was edited since
     #[arg(long)]
     force: bool,
@@ -62,12 +69,17 @@ pub(super) fn run(args: &ImportArgs, as_json: bool) -> Outcome {
         From::Crontab(args) => crontab::run(args, as_json),
         From::Systemd(args) => systemd::run(args, as_json),
         From::K8s(args) => k8s::run(args, as_json),
+        From::Verify(args) => block_on(verify::run(args, as_json)),
     }
 }
 
 impl Target {
     /// Says what was not carried over, then writes the file or shows when its jobs fire.
-    fn take(&self, import: &Import, times: Option<Times>, as_json: bool) -> Outcome {
+    fn take(&self, mut import: Import, times: Option<Times>, as_json: bool) -> Outcome {
+        if self.observe {
+            import.observe();
+        }
+        let import = &import;
         report(import);
         if self.dry_run {
             return preview(import, self.count, times, as_json);

@@ -49,7 +49,7 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
         });
     }
     let import = systemd::import(&timers, &machine, &args.user);
-    args.target.take(&import, None, as_json)
+    args.target.take(import, None, as_json)
 }
 
 fn paths(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {

@@ -1,0 +1,367 @@
+//! What cron did, held against what the farm would have done.
+//!
+//! Minute by minute: cron starts a command in the first seconds of its minute. Both have a record from the first line of a
+//! machine's log, or the moment from which a job observes, up to the last line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::line::percent;
+use super::log::{Log, Started};
+use super::shell;
+use crate::definition::{Command, Filling, JobSpec, NODE_LABEL, RunOn, argv};
+use crate::due::{self, SkipReason};
+
+/// Instants that were recorded without a run; those that are observed, one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Recorded {
+    /// The node, of a job of each node.
+    pub node: Option<String>,
+    /// Why they were not run.
+    pub reason: String,
+    /// The first of them.
+    pub first: Timestamp,
+    /// The last of them.
+    pub last: Timestamp,
+}
+
+/// A job that observes.
+#[derive(Clone, Debug)]
+pub struct Observing {
+    job_id: String,
+    user: Option<String>,
+    command: String,
+    each_node: bool,
+    /// Where it would run; nothing is said when empty.
+    nodes: BTreeSet<String>,
+    at_boot: bool,
+    spread: SignedDuration,
+    since: Timestamp,
+    recorded: Vec<Recorded>,
+}
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Nothing before it.
+    pub from: Timestamp,
+    /// Nothing after it.
+    pub to: Timestamp,
+    /// This node alone.
+    pub only: Option<String>,
+    /// The database's clock.
+    pub now: Timestamp,
+}
+
+crate::words! {
+    /// What came out for a job.
+    Verdict {
+        /// Each instant of the one is one of the other.
+        Same = "the same",
+        /// One of them has an instant that the other does not have.
+        Differs = "differs",
+        /// The farm has instants, and the log never has the command.
+        Unseen = "not in the log",
+        /// No log of a node where it would run was read.
+        NoLog = "no log",
+        /// Neither has an instant.
+        NotDue = "not due",
+        /// It runs at the boots of its nodes, which are not compared.
+        AtBoot = "at boot",
+    }
+}
+
+/// An instant that only one of them has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Single {
+    /// The minute.
+    pub at: Timestamp,
+    /// Where; none for a job that runs once, somewhere.
+    pub node: Option<String>,
+    /// Why the farm would not have run it, as far as it is recorded.
+    pub why: Option<String>,
+}
+
+/// A job's comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The job.
+    pub job_id: String,
+    /// Instants that both have.
+    pub both: u64,
+    /// Cron alone ran it.
+    pub only_cron: Vec<Single>,
+    /// The farm alone would have run it.
+    pub only_farm: Vec<Single>,
+    /// Nodes with instants of which no log was read.
+    pub without_log: BTreeSet<String>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// A command of the log that no job has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unknown {
+    /// As whom cron ran it.
+    pub user: String,
+    /// As the log has it.
+    pub command: String,
+    /// Where.
+    pub nodes: BTreeSet<String>,
+    /// How often.
+    pub count: u64,
+    /// When last.
+    pub last: Timestamp,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// In the order of the jobs.
+    pub jobs: Vec<Compared>,
+    /// In the order of commands.
+    pub unknown: Vec<Unknown>,
+}
+
+impl Observing {
+    /// A job with this definition that observes since then.
+    pub fn new(job_id: &str, spec: &JobSpec, since: Timestamp, recorded: Vec<Recorded>) -> Self {
+        let labels = spec.placement.pairs();
+        let at_boot = due::compile(job_id, spec)
+            .is_ok_and(|(schedule, _)| schedule.fires_at_boot() && !schedule.has_instants());
+        Self {
+            job_id: job_id.to_owned(),
+            user: spec.user.clone(),
+            command: spec.command.as_ref().map(text).unwrap_or_default(),
+            each_node: spec.run_on == RunOn::EachNode,
+            nodes: labels
+                .filter(|(label, _)| *label == NODE_LABEL)
+                .map(|(_, value)| value.to_owned())
+                .collect(),
+            at_boot,
+            spread: SignedDuration::try_from(spec.spread).unwrap_or_default(),
+            since,
+            recorded,
+        }
+    }
+
+    /// Whether it would run there.
+    pub fn is_for(&self, node: &str) -> bool {
+        !self.each_node || self.nodes.is_empty() || self.nodes.contains(node)
+    }
+
+    /// Where an instant of it is: on each node, or on the farm.
+    fn place(&self, node: &str) -> Option<String> {
+        self.each_node.then(|| node.to_owned())
+    }
+
+    fn why(&self, node: Option<&String>, at: Timestamp) -> Option<String> {
+        let here = |r: &&Recorded| r.node.is_none() || r.node.as_ref() == node;
+        let has = |r: &&Recorded| minute(r.first) <= at && at <= r.last;
+        let other = |r: &&Recorded| r.reason != SkipReason::Observed.as_str();
+        let found = self.recorded.iter().find(|r| other(r) && here(r) && has(r));
+        found.map(|r| r.reason.clone())
+    }
+}
+
+impl Comparison {
+    /// Whether nothing stands against leaving it all to the farm.
+    pub fn is_safe(&self) -> bool {
+        let good = |job: &Compared| matches!(job.verdict, Verdict::Same | Verdict::NotDue | Verdict::AtBoot);
+        self.unknown.is_empty() && self.jobs.iter().all(good) && self.jobs.iter().any(|job| job.both > 0)
+    }
+}
+
+/// Holds the log against the jobs. `nodes` says which node a host of the log is; another one is called as the log calls it.
+pub fn compare(
+    log: &Log,
+    nodes: &BTreeMap<String, String>,
+    jobs: &[Observing],
+    window: &Window,
+) -> Comparison {
+    let node_of = |host: &String| nodes.get(host).unwrap_or(host).clone();
+    let inside = |at: Timestamp| minute(window.from) <= at && at <= window.to;
+    let mut logs: BTreeMap<Option<String>, (Timestamp, Timestamp)> = BTreeMap::new();
+    for (host, (first, last)) in &log.hosts {
+        for place in [Some(node_of(host)), None] {
+            let seen = logs.entry(place).or_insert((*first, *last));
+            *seen = (seen.0.min(*first), seen.1.max(*last));
+        }
+    }
+    let mut by_command: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut farm: BTreeMap<(usize, Option<String>), BTreeMap<Timestamp, u64>> = BTreeMap::new();
+    let mut compared = Vec::new();
+    for (nth, job) in jobs.iter().enumerate() {
+        by_command.entry(printed(&job.command)).or_default().push(nth);
+        let elsewhere = |r: &Recorded| window.only.is_some() && r.node.is_some() && r.node != window.only;
+        let observed = |r: &&Recorded| r.reason == SkipReason::Observed.as_str() && !elsewhere(r);
+        for record in job.recorded.iter().filter(observed) {
+            let due = minute(record.first);
+            if inside(due) {
+                let there = farm.entry((nth, record.node.clone())).or_default();
+                *there.entry(due).or_default() += 1;
+            }
+        }
+        compared.push(Compared {
+            job_id: job.job_id.clone(),
+            both: 0,
+            only_cron: Vec::new(),
+            only_farm: Vec::new(),
+            without_log: BTreeSet::new(),
+            verdict: Verdict::NotDue,
+        });
+    }
+    let mut started: Vec<&Started> = log.started.iter().collect();
+    started.sort_by_key(|start| start.at);
+    let mut unknown: BTreeMap<(&str, &str), Unknown> = BTreeMap::new();
+    for start in started {
+        let (at, node) = (minute(start.at), node_of(&start.host));
+        if !inside(at) {
+            continue;
+        }
+        let named = forms(&start.command).into_iter();
+        let mut named = named
+            .filter_map(|form| by_command.get(&form))
+            .flatten()
+            .copied()
+            .filter(|nth| jobs[*nth].user.as_ref().is_none_or(|user| *user == start.user))
+            .filter(|nth| jobs[*nth].is_for(&node))
+            .peekable();
+        if named.peek().is_none() {
+            let known = unknown
+                .entry((&start.command, &start.user))
+                .or_insert_with(|| Unknown {
+                    user: start.user.clone(),
+                    command: start.command.clone(),
+                    nodes: BTreeSet::new(),
+                    count: 0,
+                    last: start.at,
+                });
+            known.nodes.insert(node);
+            known.count += 1;
+            known.last = start.at;
+            continue;
+        }
+        let named: BTreeSet<usize> = named.collect();
+        let taken = (named.iter()).find(|nth| {
+            let job = &jobs[**nth];
+            let there = farm.get_mut(&(**nth, job.place(&node)));
+            there.is_some_and(|there| take(there, at - job.spread, at))
+        });
+        if let Some(nth) = taken {
+            compared[*nth].both += 1;
+            continue;
+        }
+        // What is due just now may not have been decided yet.
+        let decided = |job: &Observing| at + job.spread + SignedDuration::from_mins(1) < window.now;
+        let counts = |nth: &&usize| {
+            let job = &jobs[**nth];
+            job.since <= at && decided(job) && !job.at_boot
+        };
+        if let Some(nth) = named.iter().find(counts) {
+            let place = jobs[*nth].place(&node);
+            compared[*nth].only_cron.push(Single {
+                at,
+                why: jobs[*nth].why(place.as_ref(), at),
+                node: Some(node),
+            });
+        }
+    }
+    for ((nth, place), left) in farm {
+        let Some((first, last)) = logs.get(&place) else {
+            compared[nth]
+                .without_log
+                .extend(place.filter(|_| !left.is_empty()));
+            continue;
+        };
+        // A log that begins or ends within a minute may lack a part of it.
+        let covered = |at: &Timestamp| minute(*first) < *at && *at + jobs[nth].spread < minute(*last);
+        let single = |at: Timestamp| Single {
+            at,
+            node: place.clone(),
+            why: None,
+        };
+        compared[nth]
+            .only_farm
+            .extend(left.into_keys().filter(covered).map(single));
+    }
+    for (job, compared) in jobs.iter().zip(&mut compared) {
+        compared.verdict = match () {
+            () if job.at_boot => Verdict::AtBoot,
+            () if !compared.only_cron.is_empty() => Verdict::Differs,
+            () if !compared.only_farm.is_empty() && compared.both == 0 => Verdict::Unseen,
+            () if !compared.only_farm.is_empty() => Verdict::Differs,
+            () if !compared.without_log.is_empty() => Verdict::NoLog,
+            () if compared.both > 0 => Verdict::Same,
+            () => Verdict::NotDue,
+        };
+    }
+    Comparison {
+        jobs: compared,
+        unknown: unknown.into_values().collect(),
+    }
+}
+
+/// Takes the first instant in [from, to] that is left.
+fn take(there: &mut BTreeMap<Timestamp, u64>, from: Timestamp, to: Timestamp) -> bool {
+    let Some((at, left)) = there.range_mut(from..=to).next() else {
+        return false;
+    };
+    *left -= 1;
+    if *left == 0 {
+        let at = *at;
+        there.remove(&at);
+    }
+    true
+}
+
+fn minute(at: Timestamp) -> Timestamp {
+    let second = at.as_second();
+    Timestamp::from_second(second - second.rem_euclid(60)).unwrap_or(at)
+}
+
+/// What a shell is given, as `farmhand import crontab` wrote it.
+fn text(command: &Command) -> String {
+    let words = match command {
+        Command::Shell(script) => return script.trim().to_owned(),
+        Command::Argv(_) => argv(command, &Filling::default()).unwrap_or_default(),
+    };
+    match &words[..] {
+        [_, flag, script] if flag == "-c" => script.trim().to_owned(),
+        words => words.join(" "),
+    }
+}
+
+/// What the import may have made of the line that cron logs so.
+fn forms(command: &str) -> BTreeSet<String> {
+    let mut forms = vec![command.to_owned(), percent(command).0.trim().to_owned()];
+    let front: Vec<String> = (forms.iter())
+        .filter_map(|form| shell::foreground(form).map(str::to_owned))
+        .collect();
+    forms.extend(front);
+    let guarded: Vec<String> = (forms.iter())
+        .filter_map(|form| shell::guarded(form).map(|guarded| guarded.command))
+        .collect();
+    forms.extend(guarded);
+    forms.iter().map(|form| printed(form)).collect()
+}
+
+/// As cron writes what is no printable ASCII character; also of a text that is written so already.
+fn printed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' => out.push(char::from(byte)),
+            0..=31 => out.extend(['^', char::from(byte + 64)]),
+            127 => out.push_str("^?"),
+            _ => out.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;
