@@ -291,6 +291,11 @@ async fn cron_jobs_become_a_job_file_that_applies() {
         (&spec["env"]["N"], &spec["overlap"]),
         (&json!("5"), &json!("skip"))
     );
+    let text = "env: &env {command: [date], image: busybox, name: kept}\nkind: CronJob\nmetadata: {name: merged}\nspec:\n\
+                \x20 schedule: \"@daily\"\n  jobTemplate: {spec: {template: {spec: {containers: [{<<: *env, name: own}]}}}}\n";
+    farm.file("merged.yaml", text);
+    let ran = of(dir, &["k8s", "merged.yaml"]).ok();
+    assert!(ran.out.contains("command  = [\"date\"]"), "{ran:?}");
     farm.file("bad.yaml", "a: [\n");
     of(dir, &["k8s", "bad.yaml"]).refused(2, &["bad.yaml is not YAML", "helm template"]);
 }

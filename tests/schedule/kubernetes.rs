@@ -6,7 +6,7 @@ use farmhand_core::import::{Import, Machine};
 use farmhand_core::kubernetes::{File, import};
 use serde_json::{Value, json};
 
-fn imported(documents: Vec<Value>) -> Import {
+pub(super) fn imported(documents: Vec<Value>) -> Import {
     let machine = Machine {
         timezone: "UTC",
         home: &|_| None,
@@ -18,7 +18,7 @@ fn imported(documents: Vec<Value>) -> Import {
     import(&[file], &machine)
 }
 
-fn specs(import: &Import) -> Vec<(String, JobSpec)> {
+pub(super) fn specs(import: &Import) -> Vec<(String, JobSpec)> {
     let source = Source {
         name: "imported.toml".to_owned(),
         text: import.toml.clone(),
@@ -31,7 +31,7 @@ fn specs(import: &Import) -> Vec<(String, JobSpec)> {
 }
 
 /// A CronJob with these keys of its spec, its pod and its container on top.
-fn cron_job(spec: &Value, pod: &Value, container: &Value) -> Value {
+pub(super) fn cron_job(spec: &Value, pod: &Value, container: &Value) -> Value {
     let merged = |base: Value, more: &Value| -> Value {
         let mut base = base;
         for (key, value) in more.as_object().unwrap() {
@@ -60,7 +60,7 @@ fn cron_job(spec: &Value, pod: &Value, container: &Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "hello", "namespace": "ops"}, "spec": spec})
 }
 
-fn notes(import: &Import) -> Vec<&str> {
+pub(super) fn notes(import: &Import) -> Vec<&str> {
     import.files[0]
         .notes
         .iter()
@@ -152,7 +152,7 @@ fn settings_that_a_job_cannot_express_are_reported() {
         &json!({"parallelism": 3, "activeDeadlineSeconds": 60}),
         &json!({"nodeSelector": {"disk": "ssd"}, "volumes": [{"name": "v"}], "initContainers": [{"name": "i"}],
             "tolerations": [], "serviceAccountName": "x"}),
-        &json!({"envFrom": [{"secretRef": {"name": "s"}}], "command": null, "args": ["--all"],
+        &json!({"envFrom": [{"secretRef": {"name": "s"}}], "command": ["/bin/all"],
             "env": [{"name": "PW", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
                 {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "a-b", "value": "1"}]}),
     );
@@ -163,9 +163,8 @@ fn settings_that_a_job_cannot_express_are_reported() {
         "variable PW comes from a Secret",
         "variable POD comes from fieldRef",
         "`a-b` cannot be the name",
-        "put the entry point of busybox:1.36 before them",
         "nodeSelector is not carried over; `where`",
-        "volumes is not carried over",
+        "volumes (v) is not carried over; the nodes must have the files",
         "initContainers is not carried over; a flow",
         "serviceAccountName is not carried over",
         "envFrom is not carried over",
@@ -216,6 +215,18 @@ fn lists_and_other_kinds_are_read_and_what_cannot_be_a_job_is_told() {
             json!({}),
             json!({"command": []}),
             "neither command nor args",
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"command": null, "args": ["--all"]}),
+            "args alone: the program is the entry point of busybox:1.36",
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"image": null}),
+            "no image, as in a patch for kustomize",
         ),
     ] {
         let import = imported(vec![cron_job(&spec, &pod, &container)]);

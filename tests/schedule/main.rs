@@ -9,8 +9,11 @@ mod dst_vectors;
 mod due;
 mod grammar;
 mod kubernetes;
+mod kubernetes_rules;
 mod oracle;
 mod systemd;
+mod systemd_packages;
+mod systemd_rules;
 mod vectors;
 
 use farmhand_core::definition::DstPolicy;

@@ -1,20 +1,19 @@
 //! systemd's timers become jobs that are due when the timers were.
 
-use std::path::Path;
 use std::process::Command;
 
 use farmhand_core::definition::{JobDefinition, load};
 use farmhand_core::document::Source;
 use farmhand_core::due;
 use farmhand_core::import::{Import, Machine};
-use farmhand_core::systemd::{File, Timer, import, service_of};
+use farmhand_core::systemd::{File, Timer, import};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::at;
 
-fn file(name: &str, text: &str) -> File {
+pub(super) fn file(name: &str, text: &str) -> File {
     File {
         name: name.to_owned(),
         unit: name.to_owned(),
@@ -34,7 +33,7 @@ fn imported(timer: &str, service: &str, zone: &str) -> Import {
     import(&timers, &machine, "root")
 }
 
-fn jobs(import: &Import) -> Vec<JobDefinition> {
+pub(super) fn jobs(import: &Import) -> Vec<JobDefinition> {
     let source = Source {
         name: "imported.toml".to_owned(),
         text: import.toml.clone(),
@@ -45,7 +44,7 @@ fn jobs(import: &Import) -> Vec<JobDefinition> {
 const SERVICE: &str = "[Service]\nExecStart=/bin/true\n";
 
 /// The next instants that systemd itself computes. None where it gives up, as systemd 252 does on some that it accepts.
-fn systemd(expression: &str, zone: &str, from: &str, count: usize) -> Option<Vec<Timestamp>> {
+pub(super) fn systemd(expression: &str, zone: &str, from: &str, count: usize) -> Option<Vec<Timestamp>> {
     let from = from.replace('T', " ").replace('Z', " UTC");
     let zoned = [" UTC", " Europe/Berlin"]
         .iter()
@@ -89,7 +88,7 @@ fn systemd(expression: &str, zone: &str, from: &str, count: usize) -> Option<Vec
 }
 
 /// The next instants of the job that is made of it.
-fn farmhand(expression: &str, zone: &str, from: &str, count: usize) -> Vec<Timestamp> {
+pub(super) fn farmhand(expression: &str, zone: &str, from: &str, count: usize) -> Vec<Timestamp> {
     let import = imported(&format!("[Timer]\nOnCalendar={expression}\n"), SERVICE, zone);
     let jobs = jobs(&import);
     assert_eq!(jobs.len(), 1, "{expression}: {:?}", import.files[0]);
@@ -322,49 +321,4 @@ fn what_cannot_be_a_job_is_told_with_its_line_and_the_rest_is_imported() {
         "UTC",
     );
     assert_eq!(jobs(&zones).len(), 2);
-}
-
-#[test]
-fn every_timer_of_the_packages_imports_without_an_edit() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/timers");
-    let mut timers = Vec::new();
-    for entry in dir.read_dir().unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if !name.ends_with(".timer") {
-            continue;
-        }
-        let read =
-            |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        // A template is run as an instance of it.
-        let unit = name.replace('@', "@main");
-        let timer = File {
-            name: name.clone(),
-            unit,
-            text: read(&name),
-        };
-        let service = service_of(&timer);
-        let text = read(&service.replace("@main", "@"));
-        let service = File {
-            name: service.clone(),
-            unit: service,
-            text,
-        };
-        timers.push(Timer {
-            timer,
-            service: Some(service),
-        });
-    }
-    timers.sort_by(|a, b| a.timer.name.cmp(&b.timer.name));
-    let machine = Machine {
-        timezone: "UTC",
-        home: &|_| None,
-    };
-    let all = import(&timers, &machine, "root");
-    let refused: Vec<_> = all.files.iter().flat_map(|report| &report.invalid).collect();
-    assert!(refused.is_empty(), "{refused:#?}");
-    assert!(
-        jobs(&all).len() >= timers.len() && timers.len() >= 25,
-        "{} timers",
-        timers.len()
-    );
 }

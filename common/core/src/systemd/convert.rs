@@ -35,11 +35,13 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
     ),
     (
         None,
-        "# not made up for, and a time that a change of the clock removes is left out.",
+        "# not made up for, a time that a change of the clock removes is left out, and what is told to end is killed",
     ),
+    (None, "# after 90 seconds."),
     (Some("overlap"), "skip"),
     (Some("missed"), "skip"),
     (Some("dst"), "skip"),
+    (Some("grace"), "90s"),
 ];
 
 /// Turns timers into one job file; `user` is whom their services run as where they do not say it.
@@ -119,11 +121,20 @@ fn one(
     }
     left_out(&unit, "Timer", READ, report);
     let due = Due::read(&unit, report);
-    let (Some(service), Some(of_service)) = (&timer.service, of_service) else {
-        let problem = format!(
-            "its service, {}, is not among these files",
-            super::service_of(&timer.timer)
+    let starts = super::service_of(&timer.timer);
+    if !starts.ends_with(".service") {
+        let line = unit.last("Timer", "Unit").map_or(1, |entry| entry.line);
+        let problem = format!("it starts {starts}, which is no service");
+        report.refuse(
+            line,
+            name,
+            problem,
+            "write a job for each service that this unit starts",
         );
+        return Vec::new();
+    }
+    let (Some(service), Some(of_service)) = (&timer.service, of_service) else {
+        let problem = format!("its service, {starts}, is not among these files");
         report.refuse(
             1,
             name,
@@ -315,7 +326,7 @@ fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
         );
         return None;
     };
-    if !unit.is_on("Timer", "FixedRandomDelay") {
+    if !delay.is_zero() && !unit.is_on("Timer", "FixedRandomDelay") {
         report.note(
             entry.line,
             format!("RandomizedDelaySec={} became `spread`: the job is moved by the same time each time, not by another one", entry.value),

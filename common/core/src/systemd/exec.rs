@@ -53,6 +53,17 @@ impl Exec {
         }
     }
 
+    /// The variables that are words of their own.
+    pub fn split(&self) -> Vec<String> {
+        let parts = self.words.iter().flat_map(|word| self.parts(word));
+        parts
+            .filter_map(|part| match part {
+                Part::Split(name) => Some(name),
+                _ => None,
+            })
+            .collect()
+    }
+
     fn parts(&self, word: &str) -> Vec<Part> {
         let is_name = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

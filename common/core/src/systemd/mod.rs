@@ -29,6 +29,14 @@ pub struct File {
     pub text: String,
 }
 
+impl File {
+    /// It lies where the units of users do: in /usr/lib/systemd/user, ~/.config/systemd/user and their like.
+    fn of_user(&self) -> bool {
+        let parent = std::path::Path::new(&self.name).parent();
+        parent.is_some_and(|dir| dir.ends_with("systemd/user"))
+    }
+}
+
 /// A timer, and the service that it starts.
 #[derive(Clone, Debug)]
 pub struct Timer {
@@ -42,7 +50,11 @@ pub struct Timer {
 pub fn service_of(timer: &File) -> String {
     let unit = Unit::parse(&timer.text);
     match unit.last("Timer", "Unit") {
-        Some(entry) => specifiers::Specifiers::of(&timer.unit).expand(&entry.value).0,
+        Some(entry) => {
+            specifiers::Specifiers::of(&timer.unit, timer.of_user())
+                .expand(&entry.value)
+                .0
+        }
         None => format!("{}.service", timer.unit.trim_end_matches(".timer")),
     }
 }

@@ -8,7 +8,7 @@ use super::exec::{self, Exec};
 use super::span::span;
 use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit};
-use crate::document::duration_text;
+use crate::document::{duration_text, parse_size};
 use crate::import::{Draft, Machine, Report, is_secret, is_variable, secret_note};
 
 /// Keys that are read here, and those that say nothing about the job.
@@ -66,11 +66,23 @@ impl Body {
         left_out(&unit, "Service", READ, report);
         let mut reading = Reading {
             unit: &unit,
-            specifiers: Specifiers::of(&file.unit),
+            specifiers: Specifiers::of(&file.unit, file.of_user()),
             report,
         };
-        let command = reading.command(file)?;
+        let env = reading.env();
+        let command = reading.command(file, &env)?;
         let kind = reading.last("Type").unwrap_or_default();
+        if file.of_user() {
+            let text =
+                format!("it is a unit of a user, and the job runs as {user:?}: --user names another one");
+            reading.report.note(0, text);
+        }
+        if kind != "oneshot" {
+            reading.note(
+                "ExecStartPost",
+                "it runs after the command has ended, and not beside it",
+            );
+        }
         if !["", "simple", "exec", "oneshot"].contains(&kind.as_str()) {
             reading.note(
                 "Type",
@@ -94,18 +106,21 @@ impl Body {
             reading.note(without, "it does not limit how long this type of service runs");
         }
         Some(Self {
-            description: unit.last("Unit", "Description").map(|entry| entry.value.clone()),
+            description: (unit.last("Unit", "Description"))
+                .map(|entry| reading.specifiers.expand(&entry.value).0),
             command,
-            cwd: reading.cwd(&user, machine),
+            cwd: reading.cwd(&user, machine, file.of_user()),
             user: Some(user).filter(|user| !user.is_empty()),
             umask: reading
                 .last("UMask")
                 .filter(|mask| !["0022", "022", "22"].contains(&mask.as_str())),
-            nice: reading.last("Nice").and_then(|nice| nice.parse().ok()),
-            timeout: limits.iter().find_map(|key| reading.time(key)),
-            grace: reading.time("TimeoutStopSec"),
+            nice: (reading.last("Nice"))
+                .and_then(|nice| nice.parse().ok())
+                .filter(|nice| (-20..=19).contains(nice)),
+            timeout: reading.time(limits),
+            grace: reading.time(&["TimeoutStopSec", "TimeoutSec"]),
             limits: reading.limits(),
-            env: reading.env(),
+            env,
         })
     }
 
@@ -158,14 +173,16 @@ impl Reading<'_> {
         Some(self.expand(entry))
     }
 
-    fn time(&mut self, key: &str) -> Option<String> {
-        let entry = self.unit.last("Service", key)?;
+    /// Of keys that say the same, the last one counts.
+    fn time(&mut self, keys: &[&str]) -> Option<String> {
+        let entries = keys.iter().filter_map(|key| self.unit.last("Service", key));
+        let entry = entries.max_by_key(|entry| entry.line)?;
         let span = span(&entry.value).filter(|span| !span.is_zero())?;
         Some(duration_text(span))
     }
 
     /// All commands that the service runs, one after the other.
-    fn command(&mut self, file: &File) -> Option<Command> {
+    fn command(&mut self, file: &File, env: &BTreeMap<String, String>) -> Option<Command> {
         let unit = self.unit;
         if unit.all("Service", "ExecStart").is_empty() {
             self.report.refuse(
@@ -203,13 +220,25 @@ impl Reading<'_> {
         {
             return Some(Command::Argv(argv));
         }
+        for name in all.iter().flat_map(Exec::split) {
+            if env
+                .get(&name)
+                .is_some_and(|value| value.contains(['*', '?', '[', '"', '\'', '\\']))
+            {
+                let text = "a shell splits it at blanks alone and looks for files that fit its patterns; systemd reads its quotes";
+                self.report.note(0, format!("${name}: {text}"));
+            }
+        }
         let lines: Vec<String> = all.iter().map(Exec::shell).collect();
         Some(Command::Shell(lines.join(" && ")))
     }
 
-    /// systemd starts services of the system in `/`.
-    fn cwd(&mut self, user: &str, machine: &Machine<'_>) -> Option<String> {
-        let cwd = self.last("WorkingDirectory").unwrap_or_else(|| "/".to_owned());
+    /// systemd starts services of the system in `/`, those of a user in the user's home.
+    fn cwd(&mut self, user: &str, machine: &Machine<'_>, of_user: bool) -> Option<String> {
+        let without = if of_user { "~" } else { "/" };
+        let cwd = self
+            .last("WorkingDirectory")
+            .unwrap_or_else(|| without.to_owned());
         match cwd.trim_start_matches('-') {
             "~" => {
                 let home = (machine.home)(user);
@@ -233,15 +262,16 @@ impl Reading<'_> {
                 "" => "B".to_owned(),
                 letter => format!("{letter}iB"),
             };
-            match digits.parse::<u64>() {
-                Ok(n) => limits.push(format!("memory = \"{n}{unit}\"")),
-                Err(_) => self.note(key, "it is not carried over; `limits` takes a size"),
+            let size = format!("{digits}{unit}");
+            match parse_size(&size) {
+                Ok(1_048_576..) => limits.push(format!("memory = \"{size}\"")),
+                _ => self.note(key, "it is not carried over; `limits` takes a size from 1 MiB"),
             }
             break;
         }
         match self.last("TasksMax").map(|n| n.parse::<u32>()) {
-            Some(Ok(n)) => limits.push(format!("processes = {n}")),
-            Some(Err(_)) => self.note("TasksMax", "it is not carried over; `limits` takes a number"),
+            Some(Ok(n @ 1..=4_194_304)) => limits.push(format!("processes = {n}")),
+            Some(_) => self.note("TasksMax", "it is not carried over; `limits` takes a number"),
             None => {}
         }
         limits

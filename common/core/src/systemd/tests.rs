@@ -170,7 +170,7 @@ fn spans_and_specifiers_are_read() {
     for text in ["", "infinity", "x", "5 parsecs", "-1"] {
         assert_eq!(span(text), None, "{text}");
     }
-    let specifiers = Specifiers::of("backup@home.service");
+    let specifiers = Specifiers::of("backup@home.service", false);
     assert_eq!(
         specifiers.expand("%n %N %p %i %S/%p 100%% %H %"),
         (

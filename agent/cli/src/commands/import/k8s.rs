@@ -45,6 +45,19 @@ pub(super) fn run(args: &K8sArgs, as_json: bool) -> Outcome {
         .take(kubernetes::import(&files, &machine), None, as_json)
 }
 
+/// A mapping with what `<<` names, a mapping or several; its own keys count first.
+fn merged(mut map: Map<String, Value>) -> Value {
+    let others = match map.remove("<<") {
+        Some(Value::Array(list)) => list,
+        Some(other) => vec![other],
+        None => Vec::new(),
+    };
+    for (key, of) in others.iter().filter_map(Value::as_object).flatten() {
+        map.entry(key).or_insert_with(|| of.clone());
+    }
+    Value::Object(map)
+}
+
 /// Tags and keys that are no text have no meaning in a manifest.
 fn value(yaml: &Yaml<'_>) -> Value {
     match yaml {
@@ -55,7 +68,7 @@ fn value(yaml: &Yaml<'_>) -> Value {
         Yaml::Sequence(list) => list.iter().map(value).collect(),
         Yaml::Mapping(map) => {
             let entry = |(key, of): (&Yaml<'_>, &Yaml<'_>)| Some((key.as_str()?.to_owned(), value(of)));
-            Value::Object(map.iter().filter_map(entry).collect::<Map<String, Value>>())
+            merged(map.iter().filter_map(entry).collect())
         }
         Yaml::Tagged(_, of) => value(of),
         _ => Value::Null,

@@ -3,9 +3,15 @@
 //! Pure: parsed manifests come in, a job file and a report come out. A CronJob runs a container and a job a process of
 //! the node: what the image holds must be installed there, and the report says so.
 
+mod days;
+mod left_out;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+use days::either_day;
+use left_out::size;
 
 use crate::import::{
     Draft, Import, Imported, Machine, Names, Piece, Report, is_secret, is_variable, secret_note,
@@ -24,6 +30,11 @@ pub struct File {
 /// What Kubernetes does where a CronJob does not say it.
 const BACKOFF_LIMIT: u64 = 6;
 const GRACE_SECONDS: u64 = 30;
+
+/// More retries than a job file may say are as good as endless.
+const MOST_RETRIES: u64 = 1_000_000;
+
+const RENDER: &str = "render it first, as with `helm template` or `kubectl kustomize`";
 
 /// Turns CronJobs into one job file. Other kinds of objects are noted.
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
@@ -84,9 +95,14 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         (Some("timezone"), machine.timezone),
         (
             None,
-            "# As Kubernetes does it: the latest instant that was missed is run.",
+            "# As Kubernetes does it: the latest instant that was missed is run, and a time that a change of the clock",
+        ),
+        (
+            None,
+            "# removes is left out. One that it repeats is run once; Kubernetes runs it twice.",
         ),
         (Some("missed"), "latest"),
+        (Some("dst"), "skip"),
     ];
     Import::new("k8s", &defaults, &pieces, reports, jobs, secret)
 }
@@ -123,10 +139,9 @@ impl Reading<'_> {
         let spec = &self.object["spec"];
         let job = &spec["jobTemplate"]["spec"];
         let pod = &job["template"]["spec"];
-        let written = spec["schedule"].as_str().ok_or((
-            "it has no `spec.schedule`".to_owned(),
-            "a template must be rendered first, as with `helm template`",
-        ))?;
+        let written = spec["schedule"]
+            .as_str()
+            .ok_or(("it has no `spec.schedule`".to_owned(), RENDER))?;
         // Kubernetes once took the zone from here.
         let (in_schedule, schedule) = match written.split_once(' ') {
             Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => {
@@ -144,11 +159,14 @@ impl Reading<'_> {
             timezone,
             ..ParseContext::default()
         };
+        let schedule = either_day(schedule);
+        let schedule = schedule.as_str();
         if let Err(error) = Schedule::parse(&[schedule], &context) {
-            return Err((
-                format!("schedule \"{written}\": {error}"),
-                "write the `schedule` by hand",
-            ));
+            let fix = match written.contains("{{") {
+                true => RENDER,
+                false => "write the `schedule` by hand",
+            };
+            return Err((format!("schedule \"{written}\": {error}"), fix));
         }
         if schedule.starts_with("@every") {
             self.note("@every counts from 1970-01-01 here, so that all nodes mean the same instants");
@@ -175,8 +193,11 @@ impl Reading<'_> {
                 _ => "allow",
             },
         );
-        if let Some(seconds) = spec["startingDeadlineSeconds"].as_u64() {
-            draft.text("missed_within", &format!("{seconds}s"));
+        match spec["startingDeadlineSeconds"].as_u64() {
+            Some(0) => self
+                .note("startingDeadlineSeconds is 0, with which Kubernetes starts nothing; it is left out"),
+            Some(seconds) => draft.text("missed_within", &format!("{seconds}s")),
+            None => {}
         }
         self.container(pod, &mut draft)?;
         self.limits(job, pod, &mut draft);
@@ -196,7 +217,51 @@ impl Reading<'_> {
             );
             return Err((problem, "write a job for each, or a flow"));
         };
-        let image = container["image"].as_str().unwrap_or("?");
+        let Some(image) = container["image"].as_str() else {
+            let problem = "its container has no image, as in a patch for kustomize".to_owned();
+            return Err((problem, RENDER));
+        };
+        let env = self.env(container);
+        let words = |key: &str| -> Vec<String> {
+            (container[key].as_array().into_iter().flatten())
+                .map(|word| expanded(&text(word), &env))
+                .collect()
+        };
+        let (command, args) = (words("command"), words("args"));
+        let is_program =
+            |word: &String| word.starts_with('/') || ["sh", "bash", "ash"].contains(&word.as_str());
+        match (command.first(), args.first()) {
+            (None, None) => {
+                let problem =
+                    format!("it has neither command nor args: the program is the entry point of {image}");
+                return Err((problem, "write the job by hand, with that program as its command"));
+            }
+            (None, Some(first)) if !is_program(first) => {
+                let problem = format!("it has args alone: the program is the entry point of {image}");
+                return Err((problem, "add `command` with that program, and import it again"));
+            }
+            (None, Some(first)) => self.note(&format!(
+                "{first} is taken for the program, since it has args alone; if {image} has an entry point, put that before it"
+            )),
+            (Some(_), _) => {}
+        }
+        let argv = [command, args].concat();
+        self.unset(container, &argv);
+        self.note(&format!("it ran in {image}: the nodes must have what that holds"));
+        draft.argv(&argv);
+        draft.maybe(
+            "cwd",
+            container["workingDir"]
+                .as_str()
+                .filter(|dir| dir.starts_with('/')),
+        );
+        draft.table("env", &env);
+        self.left_out();
+        Ok(())
+    }
+
+    /// The variables whose values stand there.
+    fn env(&mut self, container: &Value) -> BTreeMap<String, String> {
         let mut env: BTreeMap<String, String> = BTreeMap::new();
         for variable in container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().unwrap_or_default();
@@ -210,7 +275,7 @@ impl Reading<'_> {
                 (Some(from), _) => self.note(&format!("variable {name} comes from {from}: write its value into `env`")),
                 (None, false) => self.note(&format!("`{name}` cannot be the name of a job's variable and is left out")),
                 (None, true) => {
-                    let value = expanded(variable["value"].as_str().unwrap_or_default(), &env);
+                    let value = expanded(&text(&variable["value"]), &env);
                     if is_secret(name, &value) {
                         self.note(&secret_note(name));
                     }
@@ -218,44 +283,41 @@ impl Reading<'_> {
                 }
             }
         }
-        let words = |key: &str| -> Vec<String> {
-            (container[key].as_array().into_iter().flatten())
-                .map(|word| expanded(word.as_str().unwrap_or_default(), &env))
-                .collect()
+        env
+    }
+
+    /// Kubernetes replaces `$(NAME)` also where the value is not in the manifest; a shell would run NAME.
+    fn unset(&mut self, container: &Value, argv: &[String]) {
+        let elsewhere = |name: &str| {
+            let mut named = container["env"].as_array().into_iter().flatten();
+            named.any(|variable| variable["name"] == name && variable["valueFrom"].is_object())
         };
-        let (command, args) = (words("command"), words("args"));
-        if command.is_empty() && args.is_empty() {
-            let problem =
-                format!("it has neither command nor args: the program is the entry point of {image}");
-            return Err((problem, "write the job by hand, with that program as its command"));
+        let (mut told, all) = (Vec::new(), container["envFrom"].is_array());
+        for part in argv.iter().flat_map(|word| word.split("$(").skip(1)) {
+            let Some((name, _)) = part.split_once(')') else {
+                continue;
+            };
+            if is_variable(name) && (all || elsewhere(name)) && !told.contains(&name) {
+                told.push(name);
+                self.note(&format!(
+                    "$({name}) in the command is not replaced: write its value there, or ${name} in a command for a shell"
+                ));
+            }
         }
-        if command.is_empty() {
-            self.note(&format!(
-                "it has args alone: put the entry point of {image} before them"
-            ));
-        }
-        self.note(&format!("it ran in {image}: the nodes must have what that holds"));
-        draft.argv(&[command, args].concat());
-        draft.maybe(
-            "cwd",
-            container["workingDir"]
-                .as_str()
-                .filter(|dir| dir.starts_with('/')),
-        );
-        draft.table("env", &env);
-        self.left_out(pod, container);
-        Ok(())
     }
 
     /// Deadlines, retries and resources.
     fn limits(&mut self, job: &Value, pod: &Value, draft: &mut Draft) {
-        let retries = job["backoffLimit"].as_u64().unwrap_or(BACKOFF_LIMIT);
+        let retries = job["backoffLimit"]
+            .as_u64()
+            .unwrap_or(BACKOFF_LIMIT)
+            .min(MOST_RETRIES);
         let whole = job["activeDeadlineSeconds"].as_u64();
         let attempt = pod["activeDeadlineSeconds"].as_u64();
         if whole.is_some() && retries > 0 {
             self.note("activeDeadlineSeconds bounds all attempts together; `timeout` bounds each of them");
         }
-        if let Some(seconds) = [whole, attempt].into_iter().flatten().min() {
+        if let Some(seconds) = [whole, attempt].into_iter().flatten().filter(|n| *n > 0).min() {
             draft.text("timeout", &format!("{seconds}s"));
         }
         if retries > 0 {
@@ -277,58 +339,20 @@ impl Reading<'_> {
             );
         }
         let memory = &pod["containers"][0]["resources"]["limits"]["memory"];
-        match memory.as_str().map(size) {
-            Some(Some(size)) => draft.raw("limits", format!("{{ memory = \"{size}\" }}")),
-            Some(None) => self.note(&format!("the memory limit {memory} is not carried over")),
-            None => {}
-        }
-    }
-
-    /// What a job has no word for.
-    fn left_out(&mut self, pod: &Value, container: &Value) {
-        const POD: &[&str] = &[
-            "affinity",
-            "hostAliases",
-            "hostNetwork",
-            "imagePullSecrets",
-            "initContainers",
-            "nodeName",
-            "nodeSelector",
-            "priorityClassName",
-            "securityContext",
-            "serviceAccount",
-            "serviceAccountName",
-            "tolerations",
-            "volumes",
-        ];
-        const CONTAINER: &[&str] = &[
-            "envFrom",
-            "lifecycle",
-            "livenessProbe",
-            "securityContext",
-            "volumeMounts",
-        ];
-        let hint = |key: &str| match key {
-            "nodeSelector" | "affinity" | "nodeName" => "; `where` names labels of nodes here",
-            "securityContext" => "; `user` and the node's policy say what a job may do here",
-            "initContainers" => "; a flow runs tasks in order",
-            "envFrom" => "; write the variables into `env`, and what is secret into `secrets`",
-            _ => "",
-        };
-        for (of, keys) in [(pod, POD), (container, CONTAINER)] {
-            for key in keys.iter().filter(|key| is_there(&of[**key])) {
-                self.note(&format!("{key} is not carried over{}", hint(key)));
-            }
+        match (memory.is_null(), size(&text(memory))) {
+            (true, _) => {}
+            (false, Some(size)) => draft.raw("limits", format!("{{ memory = \"{size}\" }}")),
+            (false, None) => self.note(&format!("the memory limit {memory} is not carried over")),
         }
     }
 }
 
-fn is_there(value: &Value) -> bool {
+/// A scalar as a command or a variable has it.
+fn text(value: &Value) -> String {
     match value {
-        Value::Null => false,
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(map) => !map.is_empty(),
-        _ => true,
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
     }
 }
 
@@ -356,25 +380,4 @@ fn expanded(text: &str, env: &BTreeMap<String, String>) -> String {
         }
     }
     out + rest
-}
-
-/// A quantity as a size: `512Mi`, `1G`, `1000`.
-fn size(quantity: &str) -> Option<String> {
-    let digits = quantity
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(quantity.len());
-    let (number, unit) = quantity.split_at(digits);
-    let unit = match unit {
-        "" => "B",
-        "Ki" => "KiB",
-        "Mi" => "MiB",
-        "Gi" => "GiB",
-        "Ti" => "TiB",
-        "k" => "kB",
-        "M" => "MB",
-        "G" => "GB",
-        "T" => "TB",
-        _ => return None,
-    };
-    number.parse::<u64>().ok().map(|n| format!("{n}{unit}"))
 }

@@ -1,0 +1,175 @@
+//! The timers of Debian's packages, each with its service: `data/timers`, with sources and licences in its SOURCES.tsv.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use farmhand_core::import::{Import, Machine};
+use farmhand_core::systemd::{File, Timer, import, service_of};
+
+use super::at;
+use super::systemd::{farmhand, jobs, systemd};
+
+/// They start a target, a group of services: no single job does that.
+const NOT_IMPORTED: [&str; 5] = [
+    "cron-daily.timer",
+    "cron-hourly.timer",
+    "cron-monthly.timer",
+    "cron-weekly.timer",
+    "cron-yearly.timer",
+];
+
+/// A template is run as an instance of it.
+fn timers() -> Vec<Timer> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/timers");
+    let mut names: Vec<String> = (dir.read_dir().unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".timer"))
+        .collect();
+    names.sort();
+    let read = |name: &str| std::fs::read_to_string(dir.join(name));
+    let timer = |name: String| {
+        let timer = File {
+            unit: name.replace('@', "@main-disk"),
+            text: read(&name).unwrap(),
+            name,
+        };
+        let unit = service_of(&timer);
+        let name = unit.replace("@main-disk", "@");
+        let service = read(&name).ok().map(|text| File { name, unit, text });
+        Timer { timer, service }
+    };
+    names.into_iter().map(timer).collect()
+}
+
+fn imported(timer: &Timer) -> Import {
+    let machine = Machine {
+        timezone: "UTC",
+        home: &|_| None,
+    };
+    import(std::slice::from_ref(timer), &machine, "root")
+}
+
+#[test]
+fn of_the_timers_of_packages_95_in_100_import_without_an_edit() {
+    let timers = timers();
+    assert!(timers.len() >= 100, "{} timers", timers.len());
+    let mut refused = BTreeSet::new();
+    for timer in &timers {
+        let (name, import) = (&timer.timer.name, imported(timer));
+        let jobs = jobs(&import);
+        let invalid: Vec<_> = import.files.iter().flat_map(|report| &report.invalid).collect();
+        assert_eq!(jobs.is_empty(), !invalid.is_empty(), "{name}: {invalid:#?}");
+        if let [bad] = invalid[..] {
+            assert!(bad.problem.contains("which is no service"), "{name}: {bad:?}");
+            refused.insert(name.as_str());
+        }
+        for job in &jobs {
+            assert!(
+                !job.spec.schedule.is_empty() && job.spec.command.is_some(),
+                "{name}: {job:?}"
+            );
+        }
+    }
+    assert_eq!(refused, BTreeSet::from(NOT_IMPORTED));
+    let without_an_edit = timers.len() - refused.len();
+    assert!(
+        without_an_edit * 100 >= timers.len() * 95,
+        "{without_an_edit} of {}",
+        timers.len()
+    );
+}
+
+/// Each key of the files is in the job, says nothing about it, or is told.
+#[test]
+fn what_a_timer_of_a_package_loses_is_told() {
+    let told = |key: &str, import: &Import| {
+        let notes = import.files.iter().flat_map(|report| &report.notes);
+        notes
+            .into_iter()
+            .any(|note| note.text.starts_with(&format!("{key}=")))
+    };
+    let loses = [
+        "After",
+        "AmbientCapabilities",
+        "CapabilityBoundingSet",
+        "ConditionACPower",
+        "ConditionPathExists",
+        "EnvironmentFile",
+        "Group",
+        "IOSchedulingClass",
+        "KillMode",
+        "OnFailure",
+        "PrivateTmp",
+        "ProtectSystem",
+        "Restart",
+        "StateDirectory",
+        "SuccessExitStatus",
+    ];
+    let mut found = BTreeSet::new();
+    for timer in timers() {
+        let import = imported(&timer);
+        let Some(service) = &timer.service else { continue };
+        for line in service.text.lines().filter(|line| !line.starts_with(['#', ';'])) {
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            if let Some(key) = loses
+                .iter()
+                .find(|lost| **lost == key.trim() && !value.trim().is_empty())
+            {
+                assert!(
+                    told(key, &import),
+                    "{}: {line}: {:#?}",
+                    timer.timer.name,
+                    import.files
+                );
+                found.insert(*key);
+            }
+        }
+    }
+    assert_eq!(found.len(), loses.len(), "{found:?}");
+}
+
+#[test]
+fn the_schedules_of_packages_are_due_when_systemd_says_for_years() {
+    let mut expressions: BTreeMap<String, String> = BTreeMap::new();
+    for timer in timers() {
+        for line in timer.timer.text.lines() {
+            if let Some(("OnCalendar", value)) = line
+                .split_once('=')
+                .map(|(key, value)| (key.trim(), value.trim()))
+            {
+                expressions.insert(value.to_owned(), timer.timer.name.clone());
+            }
+        }
+    }
+    assert!(expressions.len() >= 25, "{expressions:?}");
+    // An interval fires in both hours where a change of the clock repeats one; systemd leaves the second out.
+    let twice = at("2026-10-25T00:00:00Z")..at("2026-10-25T02:00:00Z");
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for (expression, name) in &expressions {
+        for (zone, base) in [
+            ("UTC", "2026-01-01T00:00:00Z"),
+            ("Europe/Berlin", "2026-03-20T12:00:00Z"),
+        ] {
+            // More than three years of a daily one.
+            let Some(mut theirs) = systemd(expression, zone, base, 1200) else {
+                continue;
+            };
+            let mut ours = farmhand(expression, zone, base, 1210);
+            for list in [&mut ours, &mut theirs] {
+                list.retain(|instant| zone == "UTC" || !twice.contains(instant));
+            }
+            // systemd ends with the year 2199.
+            ours.truncate(theirs.len());
+            assert!(theirs.len() > 100, "{expression}");
+            compared += theirs.len();
+            if ours != theirs {
+                let at = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+                wrong.push(format!("{name}: {expression} in {zone}: {at:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared > 50_000, "{compared}");
+}

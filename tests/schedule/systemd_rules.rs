@@ -1,0 +1,132 @@
+//! Rules of systemd's units that real ones showed to matter.
+
+use farmhand_core::definition::JobDefinition;
+use farmhand_core::import::{Import, Machine};
+use farmhand_core::systemd::{File, Timer, import};
+
+use super::systemd::jobs;
+
+fn imported(dir: &str, unit: &str, timer: &str, service: &str) -> Import {
+    let file = |end: &str, text: &str| File {
+        name: format!("{dir}{unit}.{end}"),
+        unit: format!("{unit}.{end}"),
+        text: text.to_owned(),
+    };
+    let machine = Machine {
+        timezone: "UTC",
+        home: &|user| (user == "ann").then(|| "/home/ann".to_owned()),
+    };
+    let timers = [Timer {
+        timer: file("timer", timer),
+        service: Some(file("service", service)),
+    }];
+    import(&timers, &machine, "ann")
+}
+
+fn job(import: &Import) -> JobDefinition {
+    jobs(import).remove(0)
+}
+
+fn said(import: &Import, part: &str) -> bool {
+    let mut notes = import.files.iter().flat_map(|report| &report.notes);
+    notes.any(|note| note.text.contains(part))
+}
+
+const DAILY: &str = "[Timer]\nOnCalendar=daily\n";
+
+#[test]
+fn specifiers_of_an_escaped_instance_are_unescaped_also_in_the_description() {
+    let service = "[Unit]\nDescription=Back up %f of %i\n[Service]\nExecStart=/bin/backup %i %I %f %j %P\n";
+    let import = imported("", r"to-tape@srv-my\x2ddata", DAILY, service);
+    let value = serde_json::to_value(&job(&import).spec).unwrap();
+    let argv = [
+        "/bin/backup",
+        r"srv-my\x2ddata",
+        "srv/my-data",
+        "/srv/my-data",
+        "tape",
+        "to/tape",
+    ];
+    assert_eq!(value["command"], serde_json::json!(argv));
+    assert_eq!(value["description"], r"Back up /srv/my-data of srv-my\x2ddata");
+}
+
+#[test]
+fn a_job_that_is_told_to_end_has_as_long_as_systemd_gives_it() {
+    let grace = |keys: &str| {
+        let import = imported("", "x", DAILY, &format!("[Service]\nExecStart=/bin/true\n{keys}"));
+        job(&import).spec.grace.as_secs()
+    };
+    assert_eq!(grace(""), 90);
+    assert_eq!(grace("TimeoutSec=5min\n"), 300);
+    assert_eq!(grace("TimeoutStopSec=1\nTimeoutSec=5min\n"), 300);
+    assert_eq!(grace("TimeoutSec=5min\nTimeoutStopSec=1\n"), 1);
+}
+
+#[test]
+fn commands_that_systemd_runs_beside_the_main_one_are_told() {
+    let service = "[Service]\nExecStart=/bin/a\nExecStartPost=/bin/b\n";
+    let text = "it runs after the command has ended";
+    assert!(said(&imported("", "x", DAILY, service), text));
+    assert!(!said(
+        &imported("", "x", DAILY, &format!("{service}Type=oneshot\n")),
+        text
+    ));
+}
+
+#[test]
+fn a_variable_that_a_shell_would_split_otherwise_is_told() {
+    let service =
+        |value: &str| format!("[Service]\nEnvironment='OPTIONS={value}'\nExecStart=/bin/a $OPTIONS\n");
+    assert!(said(
+        &imported("", "x", DAILY, &service("--skip *.tmp")),
+        "looks for files"
+    ));
+    assert!(!said(
+        &imported("", "x", DAILY, &service("-a -b")),
+        "looks for files"
+    ));
+}
+
+#[test]
+fn a_unit_of_a_user_is_told_and_has_the_users_directories() {
+    let service = "[Service]\nExecStart=/bin/a %C/x\n";
+    for (dir, of_user) in [
+        ("/usr/lib/systemd/user/", true),
+        ("/home/ann/.config/systemd/user/", true),
+        ("/usr/lib/systemd/system/", false),
+    ] {
+        let import = imported(dir, "x", DAILY, service);
+        assert_eq!(said(&import, "it is a unit of a user"), of_user);
+        assert_eq!(said(&import, "%C is known only to systemd"), of_user);
+        let cwd = if of_user { "/home/ann" } else { "/" };
+        assert_eq!(job(&import).spec.cwd.as_deref(), Some(cwd));
+    }
+}
+
+#[test]
+fn a_timer_that_starts_no_service_is_refused_with_its_line() {
+    let timer = "[Timer]\nOnCalendar=daily\nUnit=nightly.target\n";
+    let import = imported("", "x", timer, "[Unit]\nRequires=a.service\n");
+    let bad = &import.files[0].invalid[0];
+    assert_eq!(bad.line, 3);
+    assert!(
+        bad.problem
+            .contains("it starts nightly.target, which is no service"),
+        "{bad:?}"
+    );
+}
+
+#[test]
+fn numbers_out_of_range_leave_a_file_that_is_valid() {
+    let service =
+        "[Service]\nExecStart=/bin/a\nMemoryMax=500K\nTasksMax=0\nNice=40\nTimeoutStopSec=infinity\n";
+    let spec = job(&imported(
+        "",
+        "x",
+        "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=0\n",
+        service,
+    ))
+    .spec;
+    assert_eq!((spec.limits.memory, spec.limits.processes), (None, None));
+}
