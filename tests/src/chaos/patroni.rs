@@ -105,7 +105,7 @@ impl Patroni {
         let now = self.whole().await;
         // Where another one led, the first may lead again by now.
         assert!(moved || now == leader, "another leads after {}", fault.name());
-        self.claims(now).await;
+        self.claims(None).await;
         let after = self.epoch().await;
         assert!(
             after > epoch || !moved,
@@ -152,8 +152,8 @@ impl Patroni {
     async fn stop_keeper(&self, leader: usize, lasts: Duration) -> bool {
         let keepers = self.members[leader].service.named("bin/patroni");
         keepers.iter().for_each(|pid| stop(*pid));
-        let next = self.another_leads(leader).await;
-        self.claims(next).await;
+        self.another_leads(leader).await;
+        self.claims(Some(leader)).await;
         tokio::time::sleep(lasts).await;
         keepers.iter().for_each(|pid| send(*pid, libc::SIGCONT));
         true
@@ -222,20 +222,24 @@ impl Patroni {
         }
     }
 
-    /// Waits until claims are open on this member, and a run was claimed from now on and has ended.
-    async fn claims(&self, leader: usize) {
+    /// Waits until claims are open on the member that leads, and a run was claimed from now on and has ended. Who leads is asked
+    /// each time, of the others than the one that does not know: it may change by itself.
+    async fn claims(&self, than: Option<usize>) {
         let sql = "SELECT EXISTS (SELECT FROM farmhand.database d, farmhand.run_history h
             WHERE d.open AND h.fence >> 40 = d.epoch AND h.claimed_at > $1)";
         let since = Timestamp::now();
         let patience = Patience::of("the farm claims runs");
         loop {
+            let seen = self.look(than).await;
+            let leader = seen.as_ref().and_then(Seen::leader);
             let look = async {
+                let leader = leader.filter(|leader| Some(*leader) != than)?;
                 let client = client(&url(&self.members[leader..=leader], "farmhand", OWNER)).await?;
                 Some(client.query_one(sql, &[&since]).await.ok()?.get::<_, bool>(0))
             };
             match tokio::time::timeout(Duration::from_secs(10), look).await {
                 Ok(Some(true)) => return,
-                seen => patience.wait(&format!("{seen:?}")).await,
+                found => patience.wait(&format!("{found:?}, where {leader:?} leads: {seen:?}")).await,
             }
         }
     }
