@@ -152,11 +152,11 @@ fn the_schedules_of_packages_are_due_when_systemd_says_for_years() {
             ("UTC", "2026-01-01T00:00:00Z"),
             ("Europe/Berlin", "2026-03-20T12:00:00Z"),
         ] {
-            // More than three years of a daily one.
-            let Some(mut theirs) = systemd(expression, zone, base, 1200) else {
+            // More than a year of a daily one.
+            let Some(mut theirs) = systemd(expression, zone, base, 400) else {
                 continue;
             };
-            let mut ours = farmhand(expression, zone, base, 1210);
+            let mut ours = farmhand(expression, zone, base, 410);
             for list in [&mut ours, &mut theirs] {
                 list.retain(|instant| zone == "UTC" || !twice.contains(instant));
             }
@@ -171,5 +171,5 @@ fn the_schedules_of_packages_are_due_when_systemd_says_for_years() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(compared > 50_000, "{compared}");
+    assert!(compared > 15_000, "{compared}");
 }
