@@ -17,7 +17,7 @@ pub const SERVICES: &[(&str, &str)] = &[
 /// Amazon Aurora is RDS, with functions that fail while `rds.logical_replication` is off.
 pub const AURORA: &str = include_str!("services/aurora.sql");
 
-/// The service whose databases this run of the tests is to use: `tests/postgres/service` sets it.
+/// The service whose databases this run of the tests is to use: see CONTRIBUTING.md.
 pub(super) fn chosen() -> Option<String> {
     std::env::var("FARMHAND_TEST_SERVICE")
         .ok()
