@@ -46,7 +46,7 @@ async fn a_repeated_append_stores_nothing_twice() {
         (extent.chunks, extent.bytes, extent.first_seq, extent.last_seq),
         (3, 3, 0, 2)
     );
-    trim_log(&farm.db, 7, 1, 0, 1).await.unwrap();
+    trim_log(&farm.db, 7, 1, 0, 2).await.unwrap();
     assert_eq!(read_log(&farm.db, 7, 1, -1, 10).await.unwrap(), [chunk(2, "c")]);
 }
 

@@ -54,7 +54,7 @@ pub async fn append_log(db: &Db, chunks: &[LogChunk]) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Removes the chunks `from..=to` of an attempt: the head of the output when only its tail is kept.
+/// Removes the chunks `from..to` of an attempt: the head of the output when only its tail is kept.
 pub async fn trim_log(db: &Db, run_id: i64, attempt: i32, from: i64, to: i64) -> Result<(), StoreError> {
     let _: Vec<serde_json::Value> = db
         .rows(
