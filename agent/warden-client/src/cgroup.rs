@@ -158,9 +158,12 @@ pub fn kill(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether any live process is in a cgroup or below it.
+/// Whether any live process is in a cgroup or below it. One that cannot be read counts as populated; one that is gone does not.
 pub fn populated(path: &Path) -> bool {
-    read_small(path.join("cgroup.events")).is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+    match read_small(path.join("cgroup.events")) {
+        Ok(text) => text.lines().any(|l| l == "populated 1"),
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// Live processes in a cgroup and below it.
