@@ -14,6 +14,7 @@ use tokio::process::Command;
 use super::client::{Notices, WardenClient, WardenError};
 use super::hello::{broken, dial};
 use super::paths::{Paths, named};
+use super::proof::PidFd;
 use super::wire::{Kind, Serving};
 use crate::privsep;
 
@@ -80,7 +81,19 @@ impl Launch {
             }
             None => self.up().await?,
         };
-        WardenClient::hello(stream, &paths, Some(self.serving), self.address.as_deref()).await
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        let peer = pid.and_then(|pid| PidFd::open(pid).ok().flatten());
+        let said = WardenClient::hello(stream, &paths, Some(self.serving), self.address.as_deref()).await;
+        // One that does not answer would keep the lock until its lease ends. One that refuses obeys somebody else.
+        if let (Err(e), Some(peer)) = (&said, peer)
+            && !matches!(e, WardenError::Refused(_))
+        {
+            let _ = match privsep::here() {
+                Some(helper) => helper.kill(peer.pid()),
+                None => peer.kill(),
+            };
+        }
+        said
     }
 
     /// Starts reaper and warden and connects to it.
