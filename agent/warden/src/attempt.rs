@@ -218,22 +218,23 @@ impl Attempt {
         }
     }
 
-    /// Listens to a throttled command again.
-    pub(crate) fn resume(&mut self, poller: &Poller, now: u64) -> io::Result<()> {
+    /// Listens to a throttled command again. What the kernel refuses to watch is tried again: no other attempt is concerned.
+    pub(crate) fn resume(&mut self, poller: &Poller, now: u64) {
         if self.resume_at.is_some_and(|at| now >= at) {
             self.resume_at = None;
             self.window = (now, 0);
-            let slot = self.slot;
             for (fd, channel) in [
                 (&self.pipes.stdout, Channel::Stdout),
                 (&self.pipes.stderr, Channel::Stderr),
             ] {
-                if let Some(fd) = fd {
-                    poller.read(fd, Source::Attempt(slot, channel))?;
+                let Some(fd) = fd else { continue };
+                let watched = poller.read(fd, Source::Attempt(self.slot, channel));
+                if watched.is_err_and(|e| e.kind() != io::ErrorKind::AlreadyExists) {
+                    self.resume_at = Some(now + SECOND);
                 }
             }
         }
-        self.progress.resume(poller, self.slot, now)
+        self.progress.resume(poller, self.slot, now);
     }
 
     /// When to listen again to what is throttled.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::poller::{Channel, Poller, Source};
 use farmhand_core::stream::MAX_CHECKPOINT;
-use farmhand_warden_client::clock::MILLISECOND;
+use farmhand_warden_client::clock::{MILLISECOND, SECOND};
 
 /// As much as a pipe holds, unless its writer made it larger.
 const READ_SIZE: usize = 64 << 10;
@@ -55,12 +55,11 @@ impl Progress {
         Said::default()
     }
 
-    pub(crate) fn resume(&mut self, poller: &Poller, slot: u32, now: u64) -> io::Result<()> {
+    pub(crate) fn resume(&mut self, poller: &Poller, slot: u32, now: u64) {
         if self.resume_at.is_none_or(|at| now < at) {
-            return Ok(());
+            return;
         }
-        self.resume_at = None;
-        self.watch(poller, slot)
+        self.resume_at = self.watch(poller, slot).is_err().then_some(now + SECOND);
     }
 
     /// What is still in it, of a tree that has ended; whoever else holds it open is not waited for.

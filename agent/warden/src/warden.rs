@@ -270,7 +270,7 @@ impl Warden {
             let Some(attempt) = self.living.get_mut(&id) else {
                 continue;
             };
-            attempt.resume(&self.poller, now)?;
+            attempt.resume(&self.poller, now);
             let act = attempt.lifecycle.next(now, Happened::Tick);
             let look = attempt.lifecycle.main_ended();
             self.act(id, act);
