@@ -60,7 +60,7 @@ pub(super) async fn begin(
         retrying(ctx, "close", || protocol::close_if(&ctx.db, &me, |_| false)).await?;
     }
     if adoptable {
-        purge(ctx, &[], &HashMap::new());
+        purge(ctx);
     }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
@@ -92,28 +92,24 @@ fn unbound(ctx: &Context) -> Result<(), AgentError> {
 }
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
-fn purge(ctx: &Context, living: &[(Kind, AttemptReport)], left: &HashMap<AttemptId, Kind>) {
-    for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
-        let paths = Paths::new(&ctx.config.state_dir, kind);
-        for id in paths.attempts_on_disk().unwrap_or_default() {
-            let lives = living.iter().any(|(k, report)| *k == kind && report.id == id);
-            if lives || left.get(&id) == Some(&kind) {
-                continue;
-            }
-            let (paths, events) = (paths.clone(), ctx.events.clone());
-            // The start does not wait for it.
-            tokio::spawn(async move { discard(paths, id, &events).await });
-        }
+fn purge(ctx: &Context) {
+    for (id, kind) in left_behind(ctx, &[]) {
+        let (paths, events) = (Paths::new(&ctx.config.state_dir, kind), ctx.events.clone());
+        // The start does not wait for it.
+        tokio::spawn(async move { discard(paths, id, &events).await });
     }
 }
 
-/// What wardens that are dead had begun: each attempt has its directory before it has a process.
-fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
+/// What wardens that are dead had begun: each attempt has its directory before it has a process. That a warden of the same
+/// kind lives says nothing: it may be a later one. What was acknowledged and not removed yet is among them, too; the
+/// database does not show it as held, so it is removed with the first renewal.
+fn left_behind(ctx: &Context, living: &[(Kind, AttemptReport)]) -> HashMap<AttemptId, Kind> {
+    let lives = |id, kind| living.iter().any(|(k, report)| *k == kind && report.id == id);
     let mut left = HashMap::new();
-    let kinds = Paths::kinds(&ctx.config.state_dir).unwrap_or_default();
-    for kind in kinds.into_iter().filter(|kind| !alive.contains(kind)) {
+    for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
         let begun = Paths::new(&ctx.config.state_dir, kind).attempts_on_disk();
-        left.extend(begun.unwrap_or_default().into_iter().map(|id| (id, kind)));
+        let begun = begun.unwrap_or_default().into_iter();
+        left.extend(begun.filter(|id| !lives(*id, kind)).map(|id| (id, kind)));
     }
     left
 }
@@ -167,15 +163,13 @@ fn adopt(
 ) -> Result<Session, AgentError> {
     let me = of(ctx, serving);
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    let alive: Vec<Kind> = found.iter().map(|(kind, ..)| *kind).collect();
     for (kind, client, notices) in found {
         // They move with the first renewal, which shows whether what runs there is still held.
         let identity = client.identity();
         let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
         wardens.insert(kind, client, notices, standing);
     }
-    let left = left_behind(ctx, &alive);
-    purge(ctx, &adopted, &left);
+    let left = left_behind(ctx, &adopted);
     unbound(ctx)?;
     wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
     ctx.events.emit(Event::SessionAdopted {
