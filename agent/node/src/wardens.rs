@@ -182,6 +182,10 @@ impl Wardens {
                             Err(WardenError::Refused(Refusal::Machine { why })) => {
                                 break Err(NotStarted::Machine(why));
                             }
+                            // It may stay full: without a pause its runs would be claimed again at once.
+                            Err(WardenError::Refused(full @ Refusal::Full { .. })) => {
+                                break Err(NotStarted::Machine(full.to_string()));
+                            }
                             Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
                             Err(e) => break Err(NotStarted::Refused(e.to_string())),
                         }
@@ -301,6 +305,12 @@ impl Wardens {
             Slot::Up(client) => Some((*kind, client)),
             _ => None,
         })
+    }
+
+    /// How many attempts each warden keeps, as far as those say that are there.
+    pub(crate) fn max_attempts(&self) -> u32 {
+        let told = self.up().filter_map(|(_, client)| client.identity().max_attempts);
+        told.fold(self.max_attempts, u32::min)
     }
 
     /// The main warden, where it is there and takes notes of signed definitions.

@@ -77,6 +77,7 @@ impl Warden {
             running: self.living.len() as u32,
             ended: self.ended.len() as u32,
             shutting_down: self.leaving,
+            max_attempts: Some(self.args.max_attempts),
             holds: true,
             notes: true,
         }

@@ -22,9 +22,6 @@ use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::frame::MAX_FRAME;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage, State};
 
-/// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
-pub(super) const UNSETTLED_MAX: usize = 4_096;
-
 /// As long as `claim` leaves shards to the other nodes, and a little.
 const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
 
@@ -70,7 +67,7 @@ impl Session {
             // What a claim or a firing under way will take is not known yet.
             let free = self.fires_in_flight == 0 && self.scheduler.is_idle() && self.may_claim(now);
             let room = if free && !self.leaves_runs_to_others() {
-                self.start_pause.bounds(self.free_slots.len())
+                self.room()
             } else {
                 0
             };
@@ -166,8 +163,7 @@ impl Session {
         if !self.may_claim(now) {
             return;
         }
-        let free = self.start_pause.bounds(self.free_slots.len());
-        let free = u32::try_from(free).unwrap_or(u32::MAX);
+        let free = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let Some(n) = self.scheduler.take_claim(now, free) else {
             return;
         };

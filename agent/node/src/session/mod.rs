@@ -213,6 +213,7 @@ impl Session {
             ctx,
         };
         session.adopt(adopted, opened_sent);
+        session.warn_of_few_places();
         session
     }
 
@@ -320,9 +321,7 @@ impl Session {
 
     /// Whether this agent may claim; a hint whose time has come waits for that.
     fn may_claim(&self, now: BootInstant) -> bool {
-        self.may_work(now)
-            && self.attempts.len() <= attempts::UNSETTLED_MAX
-            && self.start_pause.ends_after(now).is_none()
+        self.may_work(now) && self.start_pause.ends_after(now).is_none()
     }
 
     /// Whether this agent may fire now.

@@ -11,10 +11,34 @@ use farmhand_warden_client::wire::AttemptId;
 
 use super::{Attempt, Phase, Session};
 
+/// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
+const UNSETTLED_MAX: usize = 4_096;
+
 /// Of what a node's row says.
 const WHY_MAX: usize = 300;
 
 impl Session {
+    /// Runs that may be claimed now: a slot and a place in the warden for each. An attempt has its place until its end is written
+    /// down, so of all attempts here none is started by a warden that is full.
+    pub(super) fn room(&self) -> usize {
+        let places = usize::try_from(self.wardens.max_attempts()).unwrap_or(usize::MAX);
+        let room = places.min(UNSETTLED_MAX).saturating_sub(self.attempts.len());
+        self.start_pause.bounds(self.free_slots.len()).min(room)
+    }
+
+    /// Said once: the limit is the process's own, and stays.
+    pub(super) fn warn_of_few_places(&self) {
+        let places = self.wardens.max_attempts();
+        if places < self.slots {
+            tracing::warn!(
+                "{places} runs at most run here at once, and not {}: the hard limit of open files is too low; raise it \
+                 (LimitNOFILE= of systemd) to {} or more",
+                self.slots,
+                u64::from(self.slots) * 8 + 64
+            );
+        }
+    }
+
     /// Its slot stays taken until its run is given back.
     pub(super) fn start_refused(&mut self, id: AttemptId, mut why: String) {
         let Some(attempt) = self.attempts.get_mut(&id).filter(|a| a.phase == Phase::Starting) else {

@@ -301,6 +301,9 @@ pub struct Identity {
     /// Whether it takes [`Request::Note`].
     #[serde(default)]
     pub notes: bool,
+    /// How many attempts it keeps that run or are not acknowledged; an older one does not say.
+    #[serde(default)]
+    pub max_attempts: Option<u32>,
 }
 
 /// Every attempt that a warden knows.
