@@ -82,6 +82,8 @@ pub(crate) enum WardenInput {
     Event(Kind, Event),
     /// It was told its end: what holds now, if it answered.
     Told(Kind, Option<BootInstant>),
+    /// No answer to the order to end it: it may not have been sent.
+    Untold(AttemptId),
     /// The connection ended; nothing is proven by that.
     Disconnected(Kind),
     /// Warden and reaper are proven dead and their tree is empty.

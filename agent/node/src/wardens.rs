@@ -234,10 +234,14 @@ impl Wardens {
 
     /// Ends one attempt; its end arrives as an event.
     pub(crate) fn kill(&self, kind: Kind, id: AttemptId, grace: Duration, reason: KillReason) {
-        self.tell(
-            kind,
-            move |client| async move { client.kill(id, grace, reason).await },
-        );
+        let tx = self.tx.clone();
+        self.tell(kind, move |client| async move {
+            let killed = client.kill(id, grace, reason).await;
+            if let Err(WardenError::NoAnswer { .. }) = &killed {
+                let _ = tx.send(Input::Warden(WardenInput::Untold(id))).await;
+            }
+            killed
+        });
     }
 
     /// Ends everything everywhere.

@@ -33,6 +33,7 @@ impl Session {
                 self.wardens.answered(kind, confirmed);
                 self.lease.confirmed();
             }
+            WardenInput::Untold(id) => self.tell_end_again(id),
             WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
             WardenInput::Dead(kind, gone) => {
                 self.note_gone(kind, &gone);

@@ -71,6 +71,16 @@ impl Session {
         self.wardens.kill(attempt.warden, id, grace, reason);
     }
 
+    /// The warden may not have heard that this one is to end. The next poll, or the drain, says it once more.
+    pub(super) fn tell_end_again(&mut self, id: AttemptId) {
+        if let Some(attempt) = self.attempts.get_mut(&id) {
+            attempt.cancelled = false;
+        }
+        if let Some(drain) = &mut self.drain {
+            drain.told.remove(&id);
+        }
+    }
+
     /// At the deadline of a drain ends what still runs, as gently as each job asks; it is not counted as a retry.
     pub(super) fn drain_if_due(&mut self, now: BootInstant) {
         let Some(drain) = &mut self.drain else { return };
