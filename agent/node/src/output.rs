@@ -116,6 +116,16 @@ impl Shipper {
         (self.rows.make_contiguous(), self.trim)
     }
 
+    /// These rows are in the database, if they are its own: they are not sent again, should the rest have to be.
+    pub(crate) fn stored(&mut self, rows: &[LogChunk]) {
+        for row in rows {
+            let first = self.rows.front();
+            if first.is_some_and(|f| (f.run_id, f.attempt, f.seq) == (row.run_id, row.attempt, row.seq)) {
+                self.rows.pop_front();
+            }
+        }
+    }
+
     /// What was pending is in the database.
     pub(crate) fn sent(&mut self) {
         self.rows.clear();

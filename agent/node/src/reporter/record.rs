@@ -179,8 +179,13 @@ impl Line {
 }
 
 /// As much of a text as is kept, and nothing that PostgreSQL refuses.
-fn storable(text: String) -> String {
+pub(super) fn storable(text: String) -> String {
     text.chars().filter(|c| *c != '\0').take(MAX_NAME).collect()
+}
+
+/// PostgreSQL's text has no NUL.
+pub(super) fn without_nul(text: &str) -> String {
+    text.replace('\0', "")
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use farmhand_core::run::Outcome;
 use farmhand_store::protocol::{self, Attempt, FinishResult, GiveBack};
 use farmhand_store::{Db, StoreError, signatures};
 
+use super::record::without_nul;
 use super::report::Ended;
 use crate::verdict::Verdict;
 
@@ -27,7 +28,7 @@ pub(super) async fn decide(db: &Db, ended: &mut [Ended]) -> Result<(), StoreErro
             continue;
         };
         let a = &e.assignment;
-        let others = signatures::refuse(db, a.run_id, a.attempt, &e.address, why).await?;
+        let others = signatures::refuse(db, a.run_id, a.attempt, &e.address, &without_nul(why)).await?;
         e.verdict = after_refusal(a.attempt, why.clone(), *newer, others);
     }
     Ok(())
@@ -44,7 +45,7 @@ pub(super) async fn give_back(db: &Db, ended: &[Ended]) -> Result<Vec<(Attempt, 
             fence: e.assignment.fence,
             address: e.address.clone(),
             session: e.assignment.session,
-            reason: reason.clone(),
+            reason: without_nul(reason),
             delay: *delay,
         })
     };

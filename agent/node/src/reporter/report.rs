@@ -5,6 +5,7 @@ use farmhand_store::progress::Progress;
 use farmhand_store::protocol;
 use jiff::Timestamp;
 
+use super::record::storable;
 use super::tasks::Records;
 use crate::verdict::{Verdict, detail};
 use farmhand_telemetry::events::{Event, Events};
@@ -21,6 +22,8 @@ pub(crate) enum Report {
         at: Timestamp,
     },
     Ended(Box<Ended>),
+    /// Nobody will write their ends down, and their files are removed.
+    Forget(Vec<AttemptId>),
 }
 
 /// An attempt whose output is shipped.
@@ -55,9 +58,25 @@ pub(crate) struct Ended {
     pub(super) kind: Kind,
     pub(super) result: Option<AttemptResult>,
     pub(super) verdict: Verdict,
+    /// As it was, the database refused it.
+    pub(super) shortened: bool,
 }
 
 impl Ended {
+    /// Leaves out all but the state, and says why. False when there was nothing more.
+    pub(super) fn shorten(&mut self, why: &str) -> bool {
+        if std::mem::replace(&mut self.shortened, true) {
+            return false;
+        }
+        let said = storable(format!("its end could not be written down: {why}"));
+        match &mut self.verdict {
+            Verdict::Final { reason, .. } | Verdict::Retry { reason, .. } => *reason = Some(said),
+            Verdict::Refused { why: reason, .. } | Verdict::GivenBack { reason, .. } => *reason = said,
+            Verdict::Lost { .. } => return false,
+        }
+        true
+    }
+
     /// The last word of a command that ended.
     pub(super) fn progress(&self) -> Option<Progress> {
         let checkpoint = self.result.as_ref()?.checkpoint.clone()?;
@@ -131,6 +150,7 @@ impl Report {
             kind,
             result,
             verdict,
+            shortened: false,
         }))
     }
 }

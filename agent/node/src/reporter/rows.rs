@@ -5,9 +5,9 @@ use farmhand_store::AttemptOutcome;
 use farmhand_store::protocol::{Finish, Lose, Retry};
 use jiff::Timestamp;
 
+use super::record::without_nul;
 use super::report::Ended;
 use crate::verdict::Verdict;
-use farmhand_warden_client::wire::AttemptResult;
 
 pub(super) fn op(verdict: &Verdict) -> &'static str {
     match verdict {
@@ -33,8 +33,10 @@ struct Measured {
 
 impl Measured {
     /// `dropped`: bytes of output that are not in the database.
-    fn of(result: Option<&AttemptResult>, dropped: u64) -> Self {
-        let Some(r) = result else { return Self::default() };
+    fn of(e: &Ended, dropped: u64) -> Self {
+        let Some(r) = e.result.as_ref().filter(|_| !e.shortened) else {
+            return Self::default();
+        };
         let signed = |n: u64| i64::try_from(n).ok();
         Self {
             exit_code: r.exit_code(),
@@ -58,7 +60,7 @@ pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
     else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref(), dropped);
+    let m = Measured::of(e, dropped);
     Some(Finish {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
@@ -68,7 +70,7 @@ pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
         state: outcome.state(),
         exit_code: m.exit_code,
         signal: m.signal,
-        reason: reason.clone(),
+        reason: reason.as_deref().map(without_nul),
         started_at: m.started_at,
         ran_ms: m.ran_ms,
         cpu_ms: m.cpu_ms,
@@ -88,7 +90,7 @@ pub(super) fn retry_row(e: &Ended, dropped: u64) -> Option<Retry> {
     else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref(), dropped);
+    let m = Measured::of(e, dropped);
     let timed_out = *outcome == Outcome::TimedOut;
     Some(Retry {
         run_id: e.assignment.run_id,
@@ -103,7 +105,7 @@ pub(super) fn retry_row(e: &Ended, dropped: u64) -> Option<Retry> {
         },
         exit_code: m.exit_code,
         signal: m.signal,
-        reason: reason.clone(),
+        reason: reason.as_deref().map(without_nul),
         started_at: m.started_at,
         ran_ms: m.ran_ms,
         cpu_ms: m.cpu_ms,

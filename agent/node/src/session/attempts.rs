@@ -358,6 +358,7 @@ impl Session {
 
     pub(super) fn forget(&mut self, id: AttemptId) {
         if let Some(attempt) = self.attempts.remove(&id) {
+            let _ = self.ctx.reports.send(Report::Forget(vec![id]));
             self.free_slots
                 .extend(attempt.slot.filter(|slot| *slot <= self.slots));
             self.show_slots();

@@ -108,7 +108,9 @@ impl Session {
         }
         if gone.contains(&Kind::Main) {
             let killed = |(_, a): &(&AttemptId, &Running)| a.warden == Kind::Main && a.phase != Phase::Ended;
-            settled.extend(self.attempts.iter().filter(killed).map(|(id, a)| (*id, a.warden)));
+            let killed: Vec<AttemptId> = self.attempts.iter().filter(killed).map(|(id, _)| *id).collect();
+            settled.extend(killed.iter().map(|id| (*id, Kind::Main)));
+            let _ = self.ctx.reports.send(Report::Forget(killed));
         }
         for (id, kind) in settled {
             let paths = Paths::new(&self.ctx.config.state_dir, kind);
