@@ -7,6 +7,7 @@ mod credentials;
 mod crontab_hosts;
 mod dispatcher_guide;
 mod durations;
+mod ends;
 mod flows;
 mod gates;
 mod leaving;
