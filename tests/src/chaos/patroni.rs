@@ -239,7 +239,11 @@ impl Patroni {
             };
             match tokio::time::timeout(Duration::from_secs(10), look).await {
                 Ok(Some(true)) => return,
-                found => patience.wait(&format!("{found:?}, where {leader:?} leads: {seen:?}")).await,
+                found => {
+                    patience
+                        .wait(&format!("{found:?}, where {leader:?} leads: {seen:?}"))
+                        .await
+                }
             }
         }
     }
