@@ -59,11 +59,11 @@ async fn the_days_of_a_job_are_the_same_by_the_api_and_on_its_page() {
 async fn a_page_whose_days_cannot_be_read_shows_all_else() {
     let f = Fixture::new().await;
     let token = f.token("reader", "viewer", "1h");
-    // A duration that no number holds, behind more runs than any other part of the page looks at.
+    // An instant that nothing can be added to, behind more runs than any other part of the page looks at.
     let sql = "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, ended_by,
              attempt, retries, takeovers, params, created_at, started_at, finished_at, first_due, last_due)
-         SELECT nextval('farmhand.run_id_seq'), 'done', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 1, 0, 0, '{}', now(),
-             CASE n WHEN 1 THEN '-infinity' ELSE now() END, now(), now(), now() FROM generate_series(1, 500) n";
+         SELECT nextval('farmhand.run_id_seq'), 'done', 1, 'submitted', 0, 1, now(),
+             CASE n WHEN 1 THEN '294276-12-31 23:59:59+00' ELSE now() END, 'succeeded', 'holder', 1, 0, 0, '{}', now(), now(), now(), now(), now() FROM generate_series(1, 500) n";
     f.farm.sql.batch_execute(sql).await.expect("the runs");
     let reply = f.get(&token, "/jobs/done").await;
     assert_eq!(reply.status, 200);

@@ -6,6 +6,7 @@ use axum::middleware;
 use axum::routing::MethodRouter;
 use farmhand_core::release;
 use farmhand_store::Role;
+use farmhand_store::described::EventKind;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -121,6 +122,8 @@ impl Routes {
             .components(Some(
                 ComponentsBuilder::new()
                     .schema(Problem::name(), Problem::schema())
+                    // Only a parameter names it.
+                    .schema(EventKind::name(), EventKind::schema())
                     .security_scheme(
                         "token",
                         SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),
