@@ -76,3 +76,39 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     assert_eq!(farm.value::<i64>("SELECT session FROM farmhand.node").await, 1);
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_warden_had_begun_is_lost_once_the_kernel_has_ended_its_last_process() {
+    let jobs = "[job.frozen]\ncommand = [WITNESS, '60000']\n[job.beside]\ncommand = [WITNESS, '60000']\n";
+    let farm = Farm::new().ttl(LEASE).jobs(jobs).start().await;
+    let runs = [farm.submit("frozen").await, farm.submit("beside").await];
+    for run in runs {
+        farm.lives(run, 1).await;
+    }
+    let frozen = Frozen::new(farm.processes_of_run(runs[0])[0].pid);
+    let warden = farm.agents[0].wardens()[0].pid;
+    // SAFETY: the warden of this test's agent, which lives.
+    assert_eq!(unsafe { libc::kill(warden, libc::SIGKILL) }, 0);
+
+    farm.eventually("both are held", SOON, async || {
+        match farm.events("unkillable").await {
+            2 => Ok(()),
+            n => Err(format!("{n} are told")),
+        }
+    })
+    .await;
+    let lost = "SELECT count(*) FROM farmhand.attempt WHERE outcome = 'lost'";
+    assert_eq!(
+        farm.value::<i64>(lost).await,
+        0,
+        "one of its processes still lives"
+    );
+    let beside = farm.processes_of_run(runs[1]);
+    assert!(beside.is_empty(), "{beside:?}");
+
+    drop(frozen);
+    for run in runs {
+        farm.lives(run, 2).await;
+    }
+    assert_eq!(farm.value::<i64>(lost).await, 2);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, Database, EpochKey};
 use farmhand_store::protocol::{
-    Claimed, Fire, Fired, JobRow, Overdue, PartialClaim, Poll, Renewed, Triggered,
+    Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed, Triggered,
 };
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
@@ -88,6 +88,8 @@ pub(crate) enum WardenInput {
     Disconnected(Kind),
     /// Warden and reaper are proven dead and their tree is empty.
     Dead(Kind, std::io::Result<Gone>),
+    /// What a dead warden had left, and the kernel could not end, has ended: the attempts that were held for it.
+    Emptied(Vec<AttemptId>, LostWhy),
     /// A warden was started, or could not be.
     Started(Kind, Result<(WardenClient, Notices), WardenError>),
 }

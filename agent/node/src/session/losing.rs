@@ -16,7 +16,7 @@ use crate::wardens;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind};
-use farmhand_warden_client::{Gone, Paths, WardenError};
+use farmhand_warden_client::{Gone, Paths, PidFd, WardenError};
 
 /// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
@@ -186,12 +186,59 @@ impl Session {
     /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says. Not those that
     /// wait for its successor: they have not been started.
     pub(super) fn lose_all_of(&mut self, kind: Kind, why: LostWhy) -> usize {
-        let waiting = self.wardens.waiting(kind);
-        let mut lost = 0;
-        for (id, attempt) in &mut self.attempts {
-            if attempt.warden != kind || !attempt.phase.may_live() || waiting.contains(id) {
-                continue;
+        let ids = self.begun_by(kind);
+        self.lose_these(&ids, why)
+    }
+
+    /// As [`Self::lose_all_of`], but once these processes have ended. The kernel could not end them, and their system calls may
+    /// still do something.
+    pub(super) fn lose_when_dead(&mut self, kind: Kind, pids: Vec<i32>, why: LostWhy) {
+        let ids = self.begun_by(kind);
+        for id in &ids {
+            self.emit(Event::Unkillable {
+                run_id: id.run_id,
+                attempt: id.attempt,
+            });
+        }
+        self.stuck.extend(&ids);
+        self.spawn(async move {
+            // All of them before the first is waited for: a number may be another process's by then.
+            let mut left = Vec::new();
+            for pid in pids {
+                loop {
+                    match PidFd::open(pid) {
+                        Ok(process) => break left.extend(process),
+                        Err(e) => tracing::warn!("waiting for the end of the process {pid}: {e}"),
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
             }
+            for process in left {
+                process.dead().await;
+            }
+            Input::Warden(WardenInput::Emptied(ids, why))
+        });
+    }
+
+    /// What the wardens of this kind had been asked to start, but for what a dead one left.
+    fn begun_by(&self, kind: Kind) -> Vec<AttemptId> {
+        let waiting = self.wardens.waiting(kind);
+        let begun = self.attempts.iter().filter(|(id, attempt)| {
+            attempt.warden == kind
+                && attempt.phase.may_live()
+                && !waiting.contains(id)
+                && !self.stuck.contains(id)
+        });
+        begun.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn lose_these(&mut self, ids: &[AttemptId], why: LostWhy) -> usize {
+        let mut lost = 0;
+        for id in ids {
+            self.stuck.remove(id);
+            let Some(attempt) = self.attempts.get_mut(id).filter(|a| a.phase.may_live()) else {
+                continue;
+            };
             attempt.phase = Phase::Ended;
             self.free_slots
                 .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));

@@ -20,7 +20,7 @@ mod triggers;
 mod watch;
 mod watchdog;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,6 +153,8 @@ pub(crate) struct Session {
     was_away: bool,
     /// Attempts that wardens ended at the lease's end, of which no event has told.
     ended_by_lease: usize,
+    /// Attempts of a dead warden that are held until its last process has ended.
+    stuck: HashSet<AttemptId>,
     slewed: bool,
     loading_jobs: bool,
     /// What is being loaded is of a database that was replaced since.
@@ -200,6 +202,7 @@ impl Session {
             unknown: None,
             was_away: false,
             ended_by_lease: 0,
+            stuck: HashSet::new(),
             slewed,
             loading_jobs: false,
             jobs_outdated: false,

@@ -40,10 +40,13 @@ impl Session {
                 let lapsed = self.lease.lapsed(boot_now());
                 let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
                 // What the kernel cannot end, or nobody could look for, stays held: an alert, and no second attempt.
-                let lost = if matches!(gone, Ok(Gone::Empty { .. })) {
-                    self.lose_all_of(kind, why)
-                } else {
-                    0
+                let lost = match &gone {
+                    Ok(Gone::Empty { .. }) => self.lose_all_of(kind, why),
+                    Ok(Gone::Unkillable { pids }) => {
+                        self.lose_when_dead(kind, pids.clone(), why);
+                        0
+                    }
+                    Err(_) => 0,
                 };
                 self.ended_by_lease += lost;
                 if lapsed || lost > 0 {
@@ -51,6 +54,10 @@ impl Session {
                 }
                 let deadlines = self.lease.deadlines(kind.hold());
                 self.wardens.dead(kind, deadlines);
+                self.show_slots();
+            }
+            WardenInput::Emptied(ids, why) => {
+                self.lose_these(&ids, why);
                 self.show_slots();
             }
             WardenInput::Started(kind, Ok((client, notices))) => {
