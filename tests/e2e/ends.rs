@@ -1,4 +1,4 @@
-//! Ends that are hard to write down, and what is let go of when nobody will write one.
+//! Ends that the database takes late, a warden that is full, and files of attempts that get no end.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

@@ -59,7 +59,7 @@ fn a_mark_counts_before_the_end_of_the_task_that_made_it() {
     });
     let signal = |signal| {
         let engine = i32::try_from(engine.id()).unwrap();
-        // SAFETY: a child of this test that nobody has waited for.
+        // SAFETY: a child of this test, which waits for it only at the end.
         assert_eq!(unsafe { libc::kill(engine, signal) }, 0);
     };
     signal(libc::SIGSTOP);

@@ -258,7 +258,7 @@ BEGIN
             -- It may wait for long, and keeps nobody from anything meanwhile.
             CONTINUE WHEN farmhand.rate_free_at(c.job_id, c.rate_count, c.rate_ms) > now;
         END IF;
-        -- Nobody can have a place of a pool of size 0, or of one that is gone.
+        -- A pool of size 0, or one that was deleted, has no places. Such a run waits and keeps nothing.
         CONTINUE WHEN NOT farm_free ? c.pool OR NOT node_free ? c.node_pool;
         has_place := c.pool IS NULL OR coalesce((farm_free->>c.pool)::integer, 0) > 0;
         IF NOT has_place OR c.locks && (held || kept) OR farmhand.any_leased(c.locks) THEN

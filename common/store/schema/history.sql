@@ -47,7 +47,7 @@ CREATE TABLE farmhand.run_history (
     firing bigint,
     parents jsonb,
     by_hand boolean NOT NULL DEFAULT false,
-    -- From the start of the command to its end, by the clock of the node. NULL: nobody was left to say it.
+    -- From the start of the command to its end, by the clock of the node. NULL: the attempt was lost, or its agent is of an older release.
     ran_ms bigint
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);

@@ -22,7 +22,7 @@ pub(crate) enum Report {
         at: Timestamp,
     },
     Ended(Box<Ended>),
-    /// Nobody will write their ends down, and their files are removed.
+    /// These attempts get no end from this agent, and their files are removed.
     Forget(Vec<AttemptId>),
 }
 

@@ -87,7 +87,7 @@ impl Reporter {
         }
     }
 
-    /// Lets go of attempts whose end nobody will write down: their files are removed, and would stay on the disk while they are open.
+    /// Closes the files of attempts that get no end from this agent. They are removed, and take up the disk while they are open.
     pub(super) async fn forget(&mut self, ids: Vec<AttemptId>) {
         for id in &ids {
             self.starts.remove(id);

@@ -5,7 +5,7 @@ WITH freed AS (
     JOIN unnest($1::text[], $2::bigint[]) AS e(job_id, rev) ON e.job_id = n.job_id AND e.rev = n.rev
 ), next AS (
     SELECT w.run_id, w.job_id, CASE WHEN w.node IS NOT NULL OR w.placement IS NOT NULL THEN (
-            -- One that may run it, so that nobody waits for long for what is kept for it.
+            -- A node that may run it: what is kept for the run is idle until that node claims.
             SELECT n.address FROM farmhand.node n
             WHERE n.state = 'ready' AND n.cannot_start IS NULL
                 AND (w.node IS NULL OR n.address = w.node) AND (w.placement IS NULL OR n.labels @> ANY (w.placement))
