@@ -124,6 +124,18 @@ BEGIN
 END
 $$;
 
+-- A ready node with a free slot that may run this, but for one; NULL: none.
+CREATE FUNCTION farmhand.free_node(wanted text, wanted_labels jsonb[], other_than text DEFAULT NULL) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT n.address FROM farmhand.node n
+WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address IS DISTINCT FROM other_than
+    AND (wanted IS NULL OR n.address = wanted) AND (wanted_labels IS NULL OR n.labels @> ANY (wanted_labels))
+    AND n.slots > (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address)
+LIMIT 1
+$$;
+
 -- Whether any run waits at such a gate: the order asks for the index, also when most runs do.
 CREATE FUNCTION farmhand.any_waiting() RETURNS boolean
 LANGUAGE sql STABLE
@@ -272,11 +284,8 @@ BEGIN
         node_full := c.node_pool IS NOT NULL AND (node_free->>c.node_pool)::integer <= 0;
         IF NOT c.ours OR node_full THEN
             CONTINUE WHEN c.locks = '{}' AND c.pool IS NULL;
-            CONTINUE WHEN c.ours AND c.node_pool = ANY (awaited_here) OR NOT c.ours AND NOT EXISTS (
-                SELECT FROM farmhand.node n
-                WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address <> at_address
-                    AND (c.node IS NULL OR n.address = c.node) AND (c.placement IS NULL OR n.labels @> ANY (c.placement))
-                    AND n.slots > (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address));
+            CONTINUE WHEN c.ours AND c.node_pool = ANY (awaited_here)
+                OR NOT c.ours AND farmhand.free_node(c.node, c.placement, at_address) IS NULL;
             IF c.ours THEN
                 awaited_here := awaited_here || c.node_pool;
             END IF;

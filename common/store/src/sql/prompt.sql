@@ -4,19 +4,15 @@ WITH freed AS (
     FROM farmhand.need n
     JOIN unnest($1::text[], $2::bigint[]) AS e(job_id, rev) ON e.job_id = n.job_id AND e.rev = n.rev
 ), next AS (
-    SELECT w.run_id, w.job_id, CASE WHEN w.node IS NOT NULL OR w.placement IS NOT NULL THEN (
-            -- A node that may run it: what is kept for the run is idle until that node claims.
-            SELECT n.address FROM farmhand.node n
-            WHERE n.state = 'ready' AND n.cannot_start IS NULL
-                AND (w.node IS NULL OR n.address = w.node) AND (w.placement IS NULL OR n.labels @> ANY (w.placement))
-            ORDER BY n.slots - (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address) DESC, n.address
-            LIMIT 1) END AS node
+    SELECT w.run_id, w.job_id, CASE WHEN w.node IS NOT NULL OR w.placement IS NOT NULL
+        -- What is kept for the run is idle until a node claims that may run it.
+        THEN farmhand.free_node(w.node, w.placement) END AS node
     FROM farmhand.waiting w
     WHERE EXISTS (SELECT FROM freed f
         WHERE f.pool = w.pool OR f.node_pool = w.node_pool OR f.locks && w.locks)
     ORDER BY w.priority DESC, w.ready_at, w.run_id
     LIMIT 4
 )
-SELECT n.run_id, pg_notify('farmhand', 
+SELECT n.run_id, pg_notify('farmhand',
     json_strip_nulls(json_build_object('due', n.run_id, 'job', n.job_id, 'node', n.node))::text)::text AS note
 FROM next n

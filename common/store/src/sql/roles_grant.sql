@@ -145,6 +145,7 @@ BEGIN
             ('claim_gated', ARRAY['agent']),
             ('lock_names', ARRAY['agent']),
             ('any_leased', ARRAY['agent', 'operator', 'viewer']),
+            ('free_node', ARRAY['agent', 'operator']),
             ('shown_lease', ARRAY['agent']),
             ('awaited_leases', ARRAY['agent']),
             ('free_lease', ARRAY['agent']),
