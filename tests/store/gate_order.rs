@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{claim_any, finish, poll, retry};
+use farmhand_store::protocol::{Told, claim_any, finish, poll, renew, retry};
+use farmhand_store::{Db, Note};
 use serde_json::json;
 
 use crate::fixture::{Farm, failure, spec, success};
@@ -243,7 +244,17 @@ async fn a_run_for_another_node_keeps_its_lock_and_its_place_while_that_node_has
     farm.submitted("gpu").await;
     let any = farm.submitted("any").await;
     farm.submitted("in-pool").await;
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    renew(&keeper, &a, Duration::from_secs(3), &Told::default())
+        .await
+        .unwrap();
+    assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    let told = notes.recv().await;
+    assert!(
+        matches!(&told, Some(Note::Due { run_id, node: Some(node), .. }) if *run_id == first && node == "g"),
+        "{told:?}"
+    );
     assert!(
         gated(&farm, &a, 9).await.is_empty(),
         "they are left to the other node"
