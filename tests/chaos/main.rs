@@ -9,6 +9,7 @@ mod failover;
 mod flows;
 mod gates;
 mod killed;
+mod lateness;
 mod network;
 mod no_forks;
 mod oracle;

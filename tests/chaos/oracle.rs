@@ -103,12 +103,22 @@ pub fn two_lives() -> History {
 }
 
 /// The second attempt and the end of the run.
-pub fn two_seconds_later(mut history: History) -> History {
-    for line in &mut history.lines[2..] {
-        line.at += 2 * SECOND;
-    }
-    history.rows[0].finished_at = history.rows[0].finished_at.map(|at| at + 2 * SECOND);
+pub fn two_seconds_later(history: History) -> History {
+    later(history, 2 * SECOND)
+}
+
+pub fn later(mut history: History, by: u64) -> History {
+    let second = history
+        .lines
+        .iter_mut()
+        .filter(|line| (line.run, line.attempt) == (1, 2));
+    second.for_each(|line| line.at += by);
+    history.rows[0].finished_at = history.rows[0].finished_at.map(|at| at + by);
     history
+}
+
+pub fn took(verdict: &Verdict) -> Vec<Duration> {
+    verdict.takeovers.iter().map(|timed| timed.took).collect()
 }
 
 /// The record of another run, which lived on the third node.
@@ -127,7 +137,7 @@ fn a_sound_history_passes_and_its_takeover_is_measured() {
     let verdict = check(&sound());
     assert_eq!(found(&verdict), []);
     assert_eq!((verdict.runs, verdict.attempts), (1, 2));
-    assert_eq!(verdict.takeovers, [Duration::from_millis(4500)]);
+    assert_eq!(took(&verdict), [Duration::from_millis(4500)]);
 }
 
 #[test]
@@ -324,37 +334,15 @@ fn a_fault_between_two_beats_is_the_cause_and_not_one_that_changed_nothing_befor
     // Killed just after its last beat, and taken over in time.
     let mut prompt = sound();
     prompt.done[0].from = 1011 * SECOND / 10;
-    assert_eq!(check(&prompt).takeovers, [Duration::from_millis(3900)]);
+    assert_eq!(took(&check(&prompt)), [Duration::from_millis(3900)]);
     let mut late = two_seconds_later(prompt.clone());
     assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
-    // After one that did it no harm: which of the two it was, nobody can tell.
+    // After one that did it no harm: whichever of the two it was, it is late after the later one.
     late.done.push(done("n1", 975, 980));
-    let verdict = check(&late);
-    assert_eq!((found(&verdict), verdict.takeovers), (vec![], vec![]));
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
     // Long after its last beat it was nobody's end.
     prompt.done[0].from = 1020 * SECOND / 10;
-    assert_eq!(check(&prompt).takeovers, []);
-}
-
-#[test]
-fn a_takeover_that_comes_late_is_seen_where_somebody_could_have() {
-    let mut late = two_seconds_later(sound());
-    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
-    let mut nobody = late.clone();
-    nobody.done.extend([done("n2", 980, 990), done("n3", 1020, 1030)]);
-    assert_eq!(found(&check(&nobody)), []);
-    let mut away = late.clone();
-    away.done.push(Done {
-        node: None,
-        database: true,
-        ..done("", 1020, 1030)
-    });
-    assert_eq!(found(&check(&away)), []);
-    late.takeover = late.takeover.map(|t| Takeover {
-        tolerance: Duration::from_secs(3),
-        ..t
-    });
-    assert_eq!(found(&check(&late)), []);
+    assert_eq!(took(&check(&prompt)), []);
 }
 
 #[test]

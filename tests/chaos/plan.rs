@@ -3,11 +3,13 @@
 mod seeds;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use farmhand_tests::chaos::plan::{Act, Event, Fault, Plan, Shape};
 use farmhand_tests::chaos::report;
 use farmhand_tests::chaos::run::{Options, Outcome, run};
+use farmhand_tests::chaos::sittings::Sitting;
 
 fn shape(lasts_ms: u64) -> Shape {
     Shape {
@@ -49,6 +51,30 @@ fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
     assert!(outcome.is_clean(), "{text}");
     assert!(outcome.count() > 25 && outcome.verdict.runs > 100, "{text}");
     assert!(outcome.instants > 100 && outcome.submitted > 10, "{text}");
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_plan_that_is_stopped_is_judged_up_to_then() {
+    let plan = Plan::new(20, shape(600_000));
+    let stops = std::thread::spawn(|| {
+        // Some faults later.
+        std::thread::sleep(Duration::from_secs(25));
+        STOP.store(true, Ordering::Relaxed);
+    });
+    let options = Options {
+        stop: Some(&STOP),
+        ..patient()
+    };
+    let outcome = run(&plan, &options);
+    stops.join().expect("it sleeps and stores");
+    let text = told(&plan, &outcome);
+    assert!(outcome.is_clean(), "{text}");
+    assert!(outcome.count() < plan.events.len() / 4, "{text}");
+    let judged = Sitting::begin(&plan, "plan", "a commit", "a day").judged(&outcome, true);
+    assert_eq!((judged.uncounted, judged.violations), (None, Some(0)));
+    assert_eq!(judged.faults, u64::try_from(outcome.count()).ok());
 }
 
 /// What that seed leaves out, each kind once, with a pooler in between.

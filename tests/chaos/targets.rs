@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farmhand_tests::chaos::targets::{self, Definition, Matched, Mismatch, Nodes, Record, Span, Trouble};
+use farmhand_tests::chaos::gather::Clocks;
+use farmhand_tests::chaos::lateness::Timeline;
+use farmhand_tests::chaos::oracle::Done;
+use farmhand_tests::chaos::targets::{self, Began, Definition, Matched, Mismatch, Nodes, Record, Span};
 use jiff::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -35,6 +38,8 @@ fn definition() -> Definition {
         each_node: false,
         skips: true,
         placed: false,
+        waits: false,
+        hold: Duration::ZERO,
     }
 }
 
@@ -47,7 +52,6 @@ fn matched(definition: &Definition, records: &[Record], nodes: &Nodes) -> Matche
     let span = Span {
         from: at(0),
         to: at(10),
-        tolerance: Some(Duration::from_secs(5)),
         clock_error: Duration::from_millis(20),
     };
     targets::check(definition, records, &span, nodes)
@@ -107,11 +111,14 @@ fn on_each_node() -> Vec<Record> {
     instants.flat_map(of).collect()
 }
 
-fn each_node(records: &[Record], troubles: Vec<Trouble>) -> Vec<Mismatch> {
+fn each_node(records: &[Record], done: Vec<Done>) -> Vec<Mismatch> {
     let nodes = Nodes {
-        names: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
-        troubles,
-        settled: Duration::from_secs(8),
+        timeline: Timeline {
+            nodes: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+            done,
+            settled: Duration::from_secs(8),
+            ..Timeline::default()
+        },
         ..Nodes::default()
     };
     let definition = Definition {
@@ -122,12 +129,16 @@ fn each_node(records: &[Record], troubles: Vec<Trouble>) -> Vec<Mismatch> {
     matched(&definition, records, &nodes).mismatches
 }
 
-fn trouble(node: Option<&str>, from: i64, to: i64) -> Trouble {
-    Trouble {
+/// Of a node, or of the database.
+fn trouble(node: Option<&str>, from: i64, to: i64) -> Done {
+    let clocks = Clocks::default();
+    Done {
         node: node.map(str::to_owned),
-        from: at(from),
-        to: at(to),
+        from: clocks.boot(at(from)),
+        to: clocks.boot(at(to)),
         lease: Duration::from_secs(3),
+        database: node.is_none(),
+        what: "killed".to_owned(),
     }
 }
 
@@ -137,12 +148,12 @@ fn a_node_that_was_well_and_was_given_nothing_is_reported() {
     assert_eq!(each_node(&records, vec![]), []);
     let gone = records.remove(7);
     assert_eq!((gone.node.as_deref(), gone.first_due), (Some("n2"), at(6)));
-    for troubles in [
+    for done in [
         vec![],
         vec![trouble(Some("n1"), 5, 7)],
         vec![trouble(Some("n2"), -20, -3), trouble(Some("n2"), 15, 20)],
     ] {
-        let found = each_node(&records, troubles);
+        let found = each_node(&records, done);
         let [Mismatch::Missing { node, due, .. }] = found.as_slice() else {
             panic!("{found:?}");
         };
@@ -213,17 +224,40 @@ fn extra_double_and_miscounted_records_are_reported() {
     ));
 }
 
+fn began(at: Timestamp) -> Option<Began> {
+    Some(Began {
+        at,
+        node: "n2".to_owned(),
+        attempt: 1,
+    })
+}
+
 #[test]
 fn what_begins_before_its_time_or_too_late_is_reported() {
     let begun = |after: Duration, before: Duration| {
         let mut records = all();
-        records[0].began = Some(records[0].first_due + after - before);
+        records[0].began = began(records[0].first_due + after - before);
         every_two_seconds(&records)
     };
     let (no, soon, late) = (Duration::ZERO, Duration::from_millis(100), Duration::from_secs(6));
     assert_eq!(begun(soon, no), []);
     assert!(matches!(begun(no, soon)[..], [Mismatch::Early { .. }]));
     assert!(matches!(begun(late, no)[..], [Mismatch::Late { .. }]));
+    // What waits for something may be late, and not early.
+    let waits = Definition {
+        waits: true,
+        ..definition()
+    };
+    let mut records = all();
+    for (after, before, wrong) in [(late, no, 0), (no, soon, 1)] {
+        records[0].began = began(records[0].first_due + after - before);
+        let found = matched(&waits, &records, &Nodes::default());
+        assert_eq!(
+            (found.mismatches.len(), found.begun.len()),
+            (wrong, 0),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]
@@ -235,7 +269,6 @@ fn each_shard_of_an_instant_needs_its_own_outcome_unless_all_were_skipped() {
     let span = Span {
         from: at(0),
         to: at(4),
-        tolerance: None,
         clock_error: Duration::ZERO,
     };
     let second = Record {
@@ -293,23 +326,23 @@ fn a_run_of_a_node_that_will_never_run_it_ends_for_the_reason_that_was_given() {
 }
 
 #[test]
-fn what_a_node_with_a_long_lease_may_have_held_begins_as_much_later() {
-    let late = |lease: u64, node_hit_at: i64| {
-        let mut records: Vec<Record> = (0..5)
-            .map(|n| record(2 * n + 2, 2 * n + 2, "succeeded"))
-            .collect();
-        records[0].began = Some(records[0].first_due + Duration::from_secs(20));
-        let hit = Trouble {
-            lease: Duration::from_secs(lease),
-            ..trouble(Some("n1"), node_hit_at, node_hit_at + 1)
-        };
+fn a_late_instant_beside_a_fault_of_the_database_is_reported_and_one_within_its_bound_is_not() {
+    // Due at 2 s, while the database was away from 1 s to 11 s; the first run of anything begins 3 s after it is back.
+    let found = |seconds: i64| {
+        let mut records = all();
+        records[0].began = began(at(seconds));
         let nodes = Nodes {
-            troubles: vec![hit],
+            timeline: Timeline {
+                nodes: vec!["n1".to_owned(), "n2".to_owned()],
+                done: vec![trouble(None, 1, 11)],
+                begun: vec![Clocks::default().boot(at(14))],
+                settled: Duration::from_secs(8),
+                ..Timeline::default()
+            },
             ..Nodes::default()
         };
-        matched(&definition(), &records, &nodes).mismatches.len()
+        matched(&definition(), &records, &nodes).mismatches
     };
-    assert_eq!(late(3, 4), 1);
-    assert_eq!(late(30, 4), 0);
-    assert_eq!(late(30, 60), 1, "it was hit when the run had begun");
+    assert_eq!(found(19), []);
+    assert!(matches!(found(20)[..], [Mismatch::Late { .. }]));
 }

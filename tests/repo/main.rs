@@ -13,6 +13,7 @@ mod metrics;
 mod package;
 mod sbom;
 mod schema;
+mod sittings;
 mod systemd;
 
 use std::path::PathBuf;

@@ -1,11 +1,13 @@
 //! Faults by the thousand, from a seed: `tests/chaos/run --help`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
 use farmhand_tests::chaos::plan::{Plan, Shape};
+use farmhand_tests::chaos::sittings::{self, Sitting};
 use farmhand_tests::chaos::{report, run};
 
 /// Runs a farm in network namespaces, does to it what a seed says, and judges what the jobs wrote down. Needs root.
@@ -15,6 +17,10 @@ struct Arguments {
     /// What happens follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Takes the seed after all those of `tests/chaos/sittings.toml`, and adds a row for this sitting there and to its page. A sitting that
+    /// SIGINT or SIGTERM ends is judged up to then; one that is killed does not count.
+    #[arg(long, conflicts_with_all = ["seed", "plan", "print_plan"])]
+    campaign: bool,
     #[arg(long, default_value_t = 5.0)]
     minutes: f64,
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=10))]
@@ -63,7 +69,12 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let mut arguments = Arguments::parse();
+    if arguments.campaign {
+        let text =
+            std::fs::read_to_string(sittings::TABLE).expect("this is called at the root of a checkout");
+        arguments.seed = sittings::next_seed(&sittings::parse(&text).unwrap_or_else(|e| panic!("{e}")));
+    }
     let plan = match &arguments.plan {
         Some(path) => {
             let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -77,6 +88,7 @@ fn main() -> ExitCode {
     }
     let out = arguments
         .out
+        .clone()
         .unwrap_or_else(|| PathBuf::from(format!("target/chaos/{}", plan.seed)));
     std::fs::create_dir_all(&out).expect("a directory for the report");
     std::fs::write(out.join("plan.json"), plan.to_json()).expect("the plan's file");
@@ -84,15 +96,66 @@ fn main() -> ExitCode {
         tolerance: Duration::from_secs_f64(arguments.tolerance),
         samples: arguments.soak.then(|| out.join("samples.csv")),
         talk: !arguments.quiet,
+        stop: Some(&STOP),
     };
+    stop_at_a_signal();
+    let sitting = arguments.campaign.then(|| begin(&plan, &arguments));
     let outcome = run::run(&plan, &options);
     report::write(&out, &plan, &outcome).expect("the report");
     print!("{}", report::text(&out, &plan, &outcome));
+    if let Some(begun) = sitting {
+        let judged = (begun.clone()).judged(&outcome, STOP.load(Ordering::Relaxed));
+        change(|text| sittings::replaced(text, &begun, &judged));
+    }
     if outcome.is_clean() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_signal: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// The first SIGINT or SIGTERM ends the faults, and what there was is judged; the second one ends the program.
+fn stop_at_a_signal() {
+    // SAFETY: a handler that stores to an atomic.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = stop as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Adds the row of a sitting that begins, so that one that is killed is seen.
+fn begin(plan: &Plan, arguments: &Arguments) -> Sitting {
+    let kind = match (arguments.soak, arguments.patroni) {
+        (true, _) => "soak",
+        (_, 0) => "plan",
+        _ => "patroni",
+    };
+    let changed = git(&["status", "--porcelain", "--", "agent", "common", "tests/src"]);
+    let mut commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    commit.push_str(if changed.is_empty() { "" } else { " and changes" });
+    let today = jiff::Timestamp::now().to_string();
+    let sitting = Sitting::begin(plan, kind, &commit, &today[..10]);
+    change(|text| Ok(sittings::with(text, &sitting)));
+    sitting
+}
+
+fn git(arguments: &[&str]) -> String {
+    let out = Command::new("git").args(arguments).output().expect("git runs");
+    String::from_utf8_lossy(&out.stdout).trim().to_owned()
+}
+
+fn change(table: impl Fn(&str) -> Result<String, String>) {
+    sittings::change(Path::new("."), table).unwrap_or_else(|e| panic!("{e}"));
 }
 
 fn shape(arguments: &Arguments) -> Shape {

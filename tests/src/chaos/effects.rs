@@ -29,7 +29,13 @@ pub async fn happen(field: Arc<Field>, event: Event) -> bool {
         None
     };
     let doings: Vec<Doing> = if members.is_empty() {
-        vec![Doing::begin(None, database, name)]
+        let waits = event.fault.starts_a_server();
+        let lease = if waits {
+            field.longest_lease
+        } else {
+            Duration::ZERO
+        };
+        vec![Doing::begin(None, database, name).with_lease(lease)]
     } else {
         let begin = |site| Doing::begin(Some(site), database, name.clone());
         members.iter().map(begin).collect()

@@ -39,6 +39,7 @@ pub struct Field {
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
+    pub longest_lease: Duration,
     kept: bool,
     _alive: File,
     dir: TempDir,
@@ -75,6 +76,7 @@ impl Field {
             relabelled: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
+            longest_lease: Duration::from_secs(shape.longest_lease()),
             kept: false,
             _alive: alive,
             dir,
@@ -258,6 +260,12 @@ impl Doing {
             database,
             what,
         }
+    }
+
+    /// What must be waited for after it.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
     }
 
     pub fn from(&self) -> u64 {

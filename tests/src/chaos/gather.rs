@@ -11,9 +11,8 @@ use tokio_postgres::{Client, Row as SqlRow};
 
 use super::field::Field;
 use super::jobs;
-use super::oracle::{self, Done, OTHER, Row};
-use super::targets::{Record, Trouble};
-use crate::farm::TAKEOVER;
+use super::oracle::{self, OTHER, Row};
+use super::targets::{Began, Record};
 use crate::witness::{Seen, What, boot_ns, parse};
 
 /// Follows the witness files of a farm, and keeps of a row of beats the last.
@@ -68,16 +67,11 @@ pub struct Records {
     pub scheduled: Vec<Record>,
 }
 
-/// Reads every record, with the beginnings that the witness saw. Lateness is judged (`began`) only where nothing
-/// makes a run wait and the database was there.
+/// Reads every record, with the beginnings that the witness saw.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn records(
-    client: &Client,
-    lines: &[Seen],
-    done: &[Done],
-) -> Result<Records, tokio_postgres::Error> {
+pub async fn records(client: &Client, lines: &[Seen]) -> Result<Records, tokio_postgres::Error> {
     let names: Vec<&str> = jobs::names().collect();
     let sql =
         "SELECT run_id, job_id, state, attempt, fence, exit_code, reason, takeovers, kind, instance, node,
@@ -85,12 +79,13 @@ pub async fn records(
                FROM farmhand.run WHERE job_id = ANY($1) ORDER BY run_id";
     let found = client.query(sql, &[&names]).await?;
     let (lives, clocks) = (oracle::lives(lines), Clocks::read());
-    let prompt: Vec<String> = (jobs::kinds().into_iter().filter(|k| k.prompt))
-        .map(|k| k.job)
-        .collect();
-    let began = |job: &String, run: i64| {
-        let first = lives.get(&run)?.values().next()?.first;
-        (prompt.contains(job) && !near_a_database_fault(first, done)).then(|| clocks.wall(first))
+    let began = |run: i64| {
+        let (attempt, life) = lives.get(&run)?.iter().next()?;
+        Some(Began {
+            at: clocks.wall(life.first),
+            node: life.node.clone(),
+            attempt: *attempt,
+        })
     };
     let lived_on = |run: i64| {
         let lives = lives.get(&run).into_iter().flat_map(BTreeMap::values);
@@ -104,7 +99,7 @@ pub async fn records(
                 let (run, job): (i64, String) = (r.get(0), r.get(1));
                 Record {
                     run,
-                    began: began(&job, run),
+                    began: began(run),
                     lived_on: lived_on(run),
                     finished: r.get(16),
                     job,
@@ -138,19 +133,6 @@ fn row(r: &SqlRow, clocks: Clocks) -> Row {
     }
 }
 
-/// When which node was hit, and when the database was (no node), by the database's clock.
-pub fn troubles(done: &[Done]) -> Vec<Trouble> {
-    let clocks = Clocks::read();
-    let hit = done.iter().filter(|d| d.node.is_some() || d.database);
-    hit.map(|d| Trouble {
-        node: d.node.clone(),
-        from: clocks.wall(d.from),
-        to: clocks.wall(d.to) + d.takeover().saturating_sub(TAKEOVER),
-        lease: d.lease,
-    })
-    .collect()
-}
-
 /// Whose labels changed when, by the database's clock.
 pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
     let clocks = Clocks::read();
@@ -162,15 +144,8 @@ pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
         .collect()
 }
 
-/// What was due while the database was away begins when it is back.
-fn near_a_database_fault(at: u64, done: &[Done]) -> bool {
-    let after = 30_000_000_000;
-    let near = |d: &Done| d.database && d.from <= at && at <= d.to + after;
-    done.iter().any(near)
-}
-
 /// CLOCK_BOOTTIME and the wall clock of this machine, which is the database's too.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Clocks {
     /// What the wall clock said when the other one began, in nanoseconds.
     booted: i128,

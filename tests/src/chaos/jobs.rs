@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use super::oracle::Kind;
 use super::table;
@@ -25,6 +26,9 @@ struct Job {
     skips: bool,
     /// Only nodes with a label run it.
     placed: bool,
+    /// For a run before it, a lock, or a label.
+    waits: bool,
+    hold: Duration,
     exit_code: i32,
     retries: usize,
 }
@@ -42,6 +46,8 @@ const PLAIN: Job = Job {
     prompt: false,
     skips: false,
     placed: false,
+    waits: false,
+    hold: Duration::ZERO,
     exit_code: 0,
     retries: 0,
 };
@@ -87,6 +93,7 @@ const JOBS: &[Job] = &[
         schedule: Some("*/5 * * * * *"),
         more: "overlap = 'queue'\nmissed = 'all'\ngrace = '200ms'",
         arguments: &["1200"],
+        waits: true,
         alone: true,
         ..PLAIN
     },
@@ -95,6 +102,7 @@ const JOBS: &[Job] = &[
         schedule: Some("2/5 * * * * *"),
         more: "overlap = 'allow'\nmissed = 'all'\nlocks = ['chaos']",
         arguments: &["900"],
+        waits: true,
         alone: true,
         ..PLAIN
     },
@@ -119,6 +127,7 @@ const JOBS: &[Job] = &[
         schedule: Some("1/5 * * * * *"),
         more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'a' }",
         arguments: &["700"],
+        waits: true,
         placed: true,
         ..PLAIN
     },
@@ -128,6 +137,7 @@ const JOBS: &[Job] = &[
         each_node: true,
         more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'b' }",
         arguments: &["400"],
+        waits: true,
         placed: true,
         ..PLAIN
     },
@@ -157,6 +167,7 @@ const JOBS: &[Job] = &[
         name: "held",
         schedule: Some("*/8 * * * * *"),
         more: "overlap = 'allow'\nmissed = 'all'\nhold = '4s'",
+        hold: Duration::from_secs(4),
         arguments: &["3500", "ignore-term"],
         ..PLAIN
     },
@@ -248,6 +259,8 @@ pub fn definitions() -> Vec<Definition> {
             each_node: job.each_node,
             skips: job.skips,
             placed: job.placed,
+            waits: job.waits,
+            hold: job.hold,
         })
     };
     let flow = Definition {
@@ -257,6 +270,8 @@ pub fn definitions() -> Vec<Definition> {
         each_node: false,
         skips: false,
         placed: false,
+        waits: false,
+        hold: Duration::ZERO,
     };
     JOBS.iter().filter_map(definition).chain([flow]).collect()
 }

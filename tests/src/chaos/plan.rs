@@ -205,6 +205,11 @@ impl Fault {
         )
     }
 
+    /// Another server may answer than before, or the same one after a start: claims wait until no unknown lease can be left.
+    pub fn starts_a_server(&self) -> bool {
+        self.hits_the_database() && *self != Fault::DatabaseFrozen
+    }
+
     /// For counting.
     pub fn name(&self) -> String {
         match self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::lateness::Timed;
 use super::plan::Plan;
 use super::run::{Met, Outcome};
 
@@ -41,6 +42,7 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
         let _ = writeln!(out, "  {count:>6}  {how}");
     }
     let _ = writeln!(out, "takeovers: {}", spread(&verdict.takeovers));
+    let _ = writeln!(out, "from an instant to its run: {}", spread(&outcome.begun));
     let declared = verdict.violations.len() - verdict.undeclared().count();
     let _ = writeln!(
         out,
@@ -83,18 +85,20 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
     out
 }
 
-fn spread(times: &[Duration]) -> String {
-    let mut sorted = times.to_vec();
+fn spread(times: &[Timed]) -> String {
+    let mut sorted: Vec<Duration> = times.iter().map(|t| t.took).collect();
     sorted.sort_unstable();
-    let Some(last) = sorted.last() else {
-        return "none to which promise 4 applies".to_owned();
+    let (Some(last), Some(closest)) = (sorted.last(), Timed::closest(times.iter().copied())) else {
+        return "none to judge".to_owned();
     };
     let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
     format!(
-        "{} judged, p50 {:.1?}, p99 {:.1?}, longest {last:.1?}",
+        "{} judged, p50 {:.1?}, p99 {:.1?}, longest {last:.1?}; closest to its bound {:.1?} of {:.1?}",
         sorted.len(),
         at(50),
-        at(99)
+        at(99),
+        closest.took,
+        closest.within
     )
 }
 
@@ -105,7 +109,10 @@ fn spread(times: &[Duration]) -> String {
 pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     std::fs::write(dir.join("plan.json"), plan.to_json())?;
-    let seconds = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).collect::<Vec<_>>();
+    let seconds = |times: &[Timed]| {
+        let pairs = times.iter().map(|t| [t.took, t.within].map(|d| d.as_secs_f64()));
+        pairs.collect::<Vec<_>>()
+    };
     let result = json!({
         "seed": plan.seed,
         "seconds": outcome.lasted.as_secs_f64(),
@@ -117,6 +124,7 @@ pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> 
         "skipped": outcome.skipped,
         "ends": outcome.verdict.ends,
         "takeovers": seconds(&outcome.verdict.takeovers),
+        "begun": seconds(&outcome.begun),
         "windows": outcome.windows,
         "stalls": outcome.stalls,
         "surprises": outcome.surprises,

@@ -2,32 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::field::{Doing, Field};
-use super::gather::{self, Reader};
+use super::field::Field;
+use super::gather::{self, Clocks, Reader};
 use super::jobs;
+use super::lateness::Timed;
 use super::leftovers::Holdings;
 use super::oracle::{self, History, Surprise, Takeover, Verdict};
 use super::plan::{Fault, Plan};
 use super::soak::Samples;
 use super::targets::{self, Mismatch, Nodes, Span};
-use super::{effects, leftovers, place, table};
-use crate::farm::TAKEOVER;
+use super::{effects, leftovers, place, stalls, table};
 
 /// For a farm to come to rest when nothing is done to it any more.
 const REST: Duration = Duration::from_secs(150);
 
 /// A node that nothing was done to for so long is as well as one that nothing was ever done to.
 const SETTLED: Duration = Duration::from_secs(8);
-
-/// A thread that is woken so late says that all processes starve: leases of 3 s are renewed each second.
-const STALL: Duration = Duration::from_millis(400);
-const STALLED: &str = "machine stalled";
 
 /// What a run of the suite is told beside its plan.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +35,14 @@ pub struct Options {
     pub samples: Option<PathBuf>,
     /// Say what happens on standard error.
     pub talk: bool,
+    /// Set while it runs: no fault begins any more, and what there was is judged.
+    pub stop: Option<&'static AtomicBool>,
+}
+
+impl Options {
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 /// What came of it.
@@ -49,6 +54,8 @@ pub struct Outcome {
     pub instants: usize,
     /// Those of them whose record is that of a skip.
     pub skipped: usize,
+    /// From each instant to the first line of its run, where nothing makes it wait.
+    pub begun: Vec<Timed>,
     pub faults: BTreeMap<String, Met>,
     pub windows: usize,
     pub surprises: Vec<Surprise>,
@@ -58,7 +65,7 @@ pub struct Outcome {
     pub kept: Option<PathBuf>,
     /// The longest that this machine kept a ready thread waiting.
     pub stall: Duration,
-    /// How often that was so long that lateness is not judged around it.
+    /// How often that was so long that it counts as a fault.
     pub stalls: usize,
 }
 
@@ -115,7 +122,7 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
         tokio::spawn(submit(field.clone())),
         tokio::spawn(table::fill(field.clone())),
         tokio::spawn(supervise(field.clone())),
-        tokio::spawn(feel_stalls(field.clone(), stall.clone())),
+        tokio::spawn(stalls::feel(field.clone(), stall.clone())),
         tokio::spawn(watch(field.clone(), options.clone())),
     ];
     let samples = options.samples.clone().map(Samples::new);
@@ -138,7 +145,6 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
         Span {
             from,
             to,
-            tolerance: Some(TAKEOVER * 2 + options.tolerance),
             clock_error: Duration::from_millis(20),
         },
         options,
@@ -170,14 +176,16 @@ async fn inflict(
     let mut going_on = Vec::new();
     for event in &plan.events {
         let at = begun + Duration::from_millis(event.at_ms);
-        tokio::time::sleep_until(at.into()).await;
+        if !wait_until(at, options).await {
+            break;
+        }
         faults.entry(event.fault.name()).or_default().begun += 1;
         if options.talk {
             eprintln!("{:>8.3} s {}", begun.elapsed().as_secs_f64(), told(field, event));
         }
         going_on.push((event.fault.name(), apart(effects::happen(field.clone(), *event))));
     }
-    tokio::time::sleep_until((begun + Duration::from_millis(plan.shape.lasts_ms)).into()).await;
+    wait_until(begun + Duration::from_millis(plan.shape.lasts_ms), options).await;
     for (name, thread) in going_on {
         while !thread.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -186,6 +194,15 @@ async fn inflict(
         faults.entry(name).or_default().hit += usize::from(hit);
     }
     faults
+}
+
+/// Whether that was reached, or it is to stop before.
+async fn wait_until(at: Instant, options: &Options) -> bool {
+    while Instant::now() < at && !options.is_stopped() {
+        let next = at.min(Instant::now() + Duration::from_millis(200));
+        tokio::time::sleep_until(next.into()).await;
+    }
+    !options.is_stopped()
 }
 
 /// On a thread of its own: servers are stopped and started by waiting for them, and no timer may wait with them.
@@ -239,20 +256,6 @@ async fn supervise(field: Arc<Field>) {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         field.supervise().await;
-    }
-}
-
-/// How late a thread of this process is woken, at worst. A long time is a fault of the machine, which hits whole the farm.
-async fn feel_stalls(field: Arc<Field>, worst: Arc<Mutex<Duration>>) {
-    loop {
-        let (before, stalled) = (Instant::now(), Doing::begin(None, true, STALLED.to_owned()));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let late = before.elapsed().saturating_sub(Duration::from_millis(20));
-        if late > STALL {
-            stalled.over(&field);
-        }
-        let mut worst = worst.lock().expect("no panic under it");
-        *worst = (*worst).max(late);
     }
 }
 
@@ -337,11 +340,15 @@ fn history(field: &Field, options: &Options) -> History {
         done: field.done.lock().expect("no panic under it").clone(),
         submitted: field.submitted.lock().expect("no panic under it").clone(),
         surprises: field.surprises.lock().expect("no panic under it").clone(),
-        takeover: Some(Takeover {
-            tolerance: options.tolerance,
-            settled: SETTLED,
-        }),
+        takeover: Some(takeover(options)),
         ..History::default()
+    }
+}
+
+fn takeover(options: &Options) -> Takeover {
+    Takeover {
+        tolerance: options.tolerance,
+        settled: SETTLED,
     }
 }
 
@@ -349,9 +356,7 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
     let lines = Reader::default().read(&field.dir().join("witness")).to_vec();
     let mut history = history(field, options);
     let client = field.client().await.expect("a database");
-    let records = gather::records(&client, &lines, &history.done)
-        .await
-        .expect("the records");
+    let records = gather::records(&client, &lines).await.expect("the records");
     (history.lines, history.rows, history.left) = (lines, records.rows, left);
     history.panics = leftovers::panics(field).await;
     let mut outcome = Outcome {
@@ -359,13 +364,12 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         windows: history.windows.len(),
         submitted: history.submitted.len(),
         surprises: history.surprises.clone(),
-        stalls: history.done.iter().filter(|d| d.what == STALLED).count(),
+        stalls: history.done.iter().filter(|d| d.what == stalls::STALLED).count(),
         ..Outcome::default()
     };
     let nodes = Nodes {
-        names: history.nodes.clone(),
-        troubles: gather::troubles(&history.done),
-        settled: SETTLED + options.tolerance,
+        timeline: history.timeline(takeover(options), &oracle::lives(&history.lines)),
+        clocks: Clocks::read(),
         removed: field.removed.lock().expect("no panic under it").clone(),
         relabelled: gather::relabelled(field),
     };
@@ -374,6 +378,7 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         outcome.mismatches.extend(matched.mismatches);
         outcome.instants += matched.instants;
         outcome.skipped += matched.skipped;
+        outcome.begun.extend(matched.begun);
     }
     outcome
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 
-use super::oracle::{RELABELLED, REMOVED};
-use crate::farm::{TAKEOVER, takeover};
+use super::gather::Clocks;
+use super::lateness::{Beginning, Timed, Timeline, nanos};
+use super::oracle::{Done, RELABELLED, REMOVED};
+use crate::farm::TAKEOVER;
 
 /// A job as its author wrote it.
 #[derive(Clone, Debug)]
@@ -24,6 +26,10 @@ pub struct Definition {
     pub skips: bool,
     /// Of the nodes only those with a label run it, which may change.
     pub placed: bool,
+    /// Its runs wait for other runs, or for a label: they may begin late.
+    pub waits: bool,
+    /// What a lost attempt of it is waited for beside its lease.
+    pub hold: Duration,
 }
 
 /// One record of an outcome, which may be that of several neighbouring instants.
@@ -38,12 +44,21 @@ pub struct Record {
     pub first_due: Timestamp,
     pub last_due: Timestamp,
     pub count: i64,
-    /// When its first attempt lived, by the database's clock.
-    pub began: Option<Timestamp>,
+    /// Of its first attempt that left a line.
+    pub began: Option<Began>,
     /// Where its attempts lived.
     pub lived_on: BTreeSet<String>,
     /// When its end was recorded.
     pub finished: Option<Timestamp>,
+}
+
+/// How the first attempt of a run began that left a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Began {
+    /// By the database's clock.
+    pub at: Timestamp,
+    pub node: String,
+    pub attempt: i32,
 }
 
 /// What is wrong with a schedule.
@@ -75,19 +90,17 @@ pub enum Mismatch {
     Unfinished { record: Record },
     /// It began before its time.
     Early { record: Record },
-    /// It began later than the tolerance allows.
-    Late { record: Record, by: Duration },
+    /// It began later than what was done to the farm allows.
+    Late { record: Record, timed: Timed },
 }
 
-/// The span for which every instant must have its outcome, and how late it may begin.
+/// The span for which every instant must have its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Exclusive: the definition was stored before.
     pub from: Timestamp,
     /// Inclusive: the schedule was not stopped before.
     pub to: Timestamp,
-    /// `None`: lateness is not judged.
-    pub tolerance: Option<Duration>,
     /// By how much the clock with which beginnings were converted may be off.
     pub clock_error: Duration,
 }
@@ -95,24 +108,13 @@ pub struct Span {
 /// The nodes of a farm, and what they went through: what a job for each node is held against.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
-    pub names: Vec<String>,
-    pub troubles: Vec<Trouble>,
-    /// For so long before and after an instant nothing may have happened to a node that must have been given it.
-    pub settled: Duration,
+    pub timeline: Timeline,
+    /// From the clock of the timeline to that of the records.
+    pub clocks: Clocks,
     /// Addresses that were removed.
     pub removed: BTreeSet<String>,
     /// Nodes whose labels changed, and when.
     pub relabelled: Vec<(String, Timestamp)>,
-}
-
-/// A time in which a node was hit; all of them, where it was the database.
-#[derive(Clone, Debug)]
-pub struct Trouble {
-    pub node: Option<String>,
-    pub from: Timestamp,
-    /// And so much longer as a lease of its is longer than the shortest.
-    pub to: Timestamp,
-    pub lease: Duration,
 }
 
 impl Nodes {
@@ -128,20 +130,36 @@ impl Nodes {
         }
     }
 
-    /// How much later than otherwise a run may begin, because of those who may have held it meanwhile.
-    fn extra(&self, due: Timestamp, began: Timestamp) -> Duration {
-        let around = self.troubles.iter().filter(|t| t.from <= began && due <= t.to);
-        let longest = around.map(|t| t.lease).max().unwrap_or_default();
-        takeover(longest).saturating_sub(TAKEOVER) * 2
+    /// By when a record's run must have begun, and when it did.
+    fn timed(&self, definition: &Definition, record: &Record, began: &Began) -> Timed {
+        let due = self.clocks.boot(record.first_due);
+        let beginning = Beginning {
+            due,
+            node: &began.node,
+            bound: definition.each_node,
+            lost: usize::try_from(began.attempt - 1).unwrap_or(0),
+            hold: definition.hold,
+        };
+        Timed::new(
+            due,
+            self.clocks.boot(began.at),
+            self.timeline.begins_by(&beginning),
+        )
     }
 
-    /// Nodes that nothing had happened to for a while, and nothing did for a while, and the database neither.
+    /// Nodes that nothing had happened to for a while, and nothing did for a while, and the database neither. What a longer lease
+    /// than the shortest may hold up counts as longer.
     fn well_at(&self, due: Timestamp) -> impl Iterator<Item = &String> {
-        let (since, until) = (due - self.settled, due + self.settled);
-        let around = move |t: &&Trouble| t.from <= until && since <= t.to;
-        self.names.iter().filter(move |name| {
-            let hit = |t: &Trouble| t.node.as_ref().is_none_or(|node| node == *name);
-            !self.troubles.iter().filter(around).any(hit)
+        let timeline = &self.timeline;
+        let (due, settled) = (
+            self.clocks.boot(due),
+            nanos(timeline.settled + timeline.tolerance),
+        );
+        let to = |d: &Done| d.to + nanos(d.takeover().saturating_sub(TAKEOVER));
+        let around = move |d: &&Done| d.from <= due + settled && due <= to(d) + settled;
+        timeline.nodes.iter().filter(move |name| {
+            let hit = |d: &Done| d.database || d.node.as_ref() == Some(name);
+            !timeline.done.iter().filter(around).any(hit)
         })
     }
 }
@@ -154,6 +172,8 @@ pub struct Matched {
     pub instants: usize,
     /// Those of them whose record is that of a skip.
     pub skipped: usize,
+    /// From the instant to the first line of its run.
+    pub begun: Vec<Timed>,
 }
 
 /// How long the end of a run may take to be seen by whoever decides on the next instant: a commit waits for the standby.
@@ -177,7 +197,7 @@ type Place = (i32, Option<String>);
 
 /// Matches the records of one job to its instants.
 pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &Nodes) -> Matched {
-    let mut found = Vec::new();
+    let (mut found, mut begun) = (Vec::new(), Vec::new());
     let own: Vec<&Record> = records.iter().filter(|r| r.job == definition.job).collect();
     let last = own
         .iter()
@@ -213,7 +233,7 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &N
                 record: (*record).clone(),
             });
         }
-        judge_beginning(record, span, nodes, &mut found);
+        begun.extend(judge_beginning(definition, record, span, nodes, &mut found));
         judge_place(definition, &own, record, span, nodes, &mut found);
         let place = by_place
             .entry((record.instance, record.node.clone()))
@@ -230,6 +250,7 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &N
     twice_as_a_whole(&by_place, &mut found);
     let mut matched = Matched {
         mismatches: found,
+        begun,
         ..Matched::default()
     };
     for due in targets.iter().filter(|t| span.from < **t && **t <= span.to) {
@@ -287,22 +308,32 @@ fn had_a_rival(own: &[&Record], skip: &Record) -> bool {
     })
 }
 
-fn judge_beginning(record: &Record, span: &Span, nodes: &Nodes, found: &mut Vec<Mismatch>) {
-    let Some(began) = record.began else { return };
-    let lateness = began.duration_since(record.first_due);
+/// Too early, or too late where nothing makes it wait.
+fn judge_beginning(
+    definition: &Definition,
+    record: &Record,
+    span: &Span,
+    nodes: &Nodes,
+    found: &mut Vec<Mismatch>,
+) -> Option<Timed> {
+    let began = record.began.as_ref()?;
+    let lateness = began.at.duration_since(record.first_due);
     if lateness < -jiff::SignedDuration::try_from(span.clock_error).expect("a short time") {
         found.push(Mismatch::Early {
             record: record.clone(),
         });
     }
-    let late = Duration::try_from(lateness).unwrap_or(Duration::ZERO);
-    let extra = nodes.extra(record.first_due, began);
-    if span.tolerance.is_some_and(|tolerance| late > tolerance + extra) {
+    if definition.waits {
+        return None;
+    }
+    let timed = nodes.timed(definition, record, began);
+    if timed.is_late() {
         found.push(Mismatch::Late {
             record: record.clone(),
-            by: late,
+            timed,
         });
     }
+    Some(timed)
 }
 
 /// An instant needs an outcome of each instance; a record that is skipped as a whole stands for all of them. One of a job

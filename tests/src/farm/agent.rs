@@ -109,7 +109,9 @@ impl Agent {
             .envs(self.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log);
+            .stderr(log)
+            // What a terminal sends to the harness is not for it.
+            .process_group(0);
         let place = self.place.as_ref().map(Place::descriptors);
         // A test that is killed takes its agents along; their wardens follow when the lease ends.
         // SAFETY: a plain system call between fork and exec.

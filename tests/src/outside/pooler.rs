@@ -114,6 +114,7 @@ fn run(dir: &Path, port: u16) -> Child {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .expect(MISSING);
     let deadline = Instant::now() + Duration::from_secs(10);

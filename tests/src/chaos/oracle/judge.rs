@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::windows::lasting;
-use super::{Broken, Done, History, Kind, Life, Lives, Row, Verdict, Violation, Window, lives, site_of};
+use super::{Broken, History, Kind, Lives, Row, Verdict, Violation, Window, lives, site_of};
+use crate::chaos::lateness::{Timed, nanos};
 use crate::witness::{Seen, What};
 
 /// A witness beats every 50 ms, later on a busy machine: a fault that began so soon after the last beat may have ended the life.
@@ -150,70 +151,34 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Promise 4, for attempts that were cut short by a fault on their own node while another one was left alone, and that
-    /// a node took over which was not hit itself meanwhile.
+    /// Promise 4, for every attempt after which another one followed, and on whose node something had been done.
     fn takeovers(&mut self) {
-        let Some(promise) = self.history.takeover else {
+        let Some(takeover) = self.history.takeover else {
             return;
         };
+        let timeline = self.history.timeline(takeover, self.lives);
         for (run, lives) in self.lives {
             for ((last, before), (attempt, after)) in lives.iter().zip(lives.iter().skip(1)) {
-                // An attempt in between had a fault of its own.
-                if *attempt != last + 1
-                    || before.ended.is_some()
-                    || !self.kind(&before.job).is_some_and(|k| k.prompt)
-                {
+                if !self.kind(&before.job).is_some_and(|k| k.prompt) {
                     continue;
                 }
-                let Some(fault) = self.cause(before) else {
+                let lost = usize::try_from(attempt - last - 1).unwrap_or(0);
+                let seen = before.last + nanos(UNTIL_NEXT_BEAT);
+                let Some((fault, by)) = timeline.taken_over_by(&before.node, seen, &after.node, lost) else {
                     continue;
                 };
-                let within = fault.takeover() + promise.tolerance;
-                let (began, why) = (fault.from, fault.what.clone());
-                let until = began + nanos(within);
-                if !self.somebody_was_well(began, until, promise.settled)
-                    || self.was_hit(&after.node, began, after.first)
-                {
-                    continue;
-                }
-                let took = Duration::from_nanos(after.first.saturating_sub(began));
-                self.verdict.takeovers.push(took);
-                if took > within {
-                    let what = format!("attempt {attempt} {took:?} after {why}");
+                let timed = Timed::new(fault.from, after.first, by);
+                self.verdict.takeovers.push(timed);
+                if timed.is_late() {
+                    let (took, within) = (timed.took, timed.within);
+                    let what = format!(
+                        "attempt {attempt} {took:?} after {}, within {within:?}",
+                        fault.what
+                    );
                     self.tell(Broken::LateTakeover, Some(*run), what, None);
                 }
             }
         }
-    }
-
-    /// The one fault that ended this life: begun while it lived, shortly before, or before its next beat would have been seen.
-    /// None when another hits the node before its takeover is due: back for a moment, it may have renewed.
-    fn cause(&self, life: &Life) -> Option<&'a Done> {
-        let (unseen, due) = (nanos(UNTIL_NEXT_BEAT), |d: &Done| d.from + nanos(d.takeover()));
-        let of_its_node = |d: &&Done| d.node.as_deref() == Some(site_of(&life.node));
-        let may_have = |d: &&Done| d.from <= life.last + unseen && life.last <= due(d);
-        let mut causes = self.history.done.iter().filter(of_its_node).filter(may_have);
-        let first = causes.next()?;
-        let later = |d: &&Done| first.from < d.from && d.from <= due(first);
-        let disturbed = self.history.done.iter().filter(of_its_node).any(|d| later(&d));
-        (causes.next().is_none() && !disturbed).then_some(first)
-    }
-
-    fn was_hit(&self, node: &str, from: u64, to: u64) -> bool {
-        let own = |d: &&Done| d.node.as_deref() == Some(site_of(node));
-        let mut hits = self.history.done.iter().filter(own);
-        hits.any(|d| d.from <= to && from <= d.to)
-    }
-
-    fn somebody_was_well(&self, from: u64, until: u64, settled: Duration) -> bool {
-        let touched = |d: &&Done| d.from <= until && from <= d.to + nanos(settled.max(d.takeover()));
-        if self.history.done.iter().filter(touched).any(|d| d.database) {
-            return false;
-        }
-        self.history.nodes.iter().any(|node| {
-            let own = |d: &Done| d.node.as_deref() == Some(node.as_str());
-            !self.history.done.iter().filter(touched).any(own)
-        })
     }
 
     pub fn tell(&mut self, broken: Broken, run: Option<i64>, what: String, declared: Option<String>) {
@@ -266,8 +231,4 @@ impl<'a> Judge<'a> {
         text.extend(self.rows.get(&run).map(|row| format!("recorded: {row:?}")));
         text
     }
-}
-
-pub(super) fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).expect("less than 584 years")
 }

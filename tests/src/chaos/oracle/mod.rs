@@ -15,6 +15,7 @@ use serde::Serialize;
 pub use judge::check;
 pub use records::{RELABELLED, REMOVED};
 
+use super::lateness::{Timed, Timeline};
 use crate::farm::takeover;
 use crate::witness::{Seen, What};
 
@@ -85,7 +86,8 @@ pub struct Done {
     /// When it was over, the agent started again included.
     pub to: u64,
     pub node: Option<String>,
-    /// The longest that the node's session may have had when this began.
+    /// The longest that the node's session may have had when this began. Of the database: the longest of the farm, where claims
+    /// may have to wait for it.
     pub lease: Duration,
     pub database: bool,
     pub what: String,
@@ -132,12 +134,28 @@ pub struct History {
     pub unfinished: bool,
 }
 
+impl History {
+    /// What was done to the farm, beside what the lives say of open claims.
+    pub fn timeline(&self, takeover: Takeover, lives: &Lives) -> Timeline {
+        let all = lives.values().flat_map(BTreeMap::values);
+        let mut begun: Vec<u64> = all.map(|life| life.first).collect();
+        begun.sort_unstable();
+        Timeline {
+            nodes: self.nodes.clone(),
+            done: self.done.clone(),
+            begun,
+            settled: takeover.settled,
+            tolerance: takeover.tolerance,
+        }
+    }
+}
+
 /// How promise 4 is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
     pub tolerance: Duration,
-    /// For so long before a fault another node must have been left alone to count as healthy; for the time of its own
-    /// takeover, when that is longer.
+    /// For so long another node must have been left alone to count as healthy; for the time of its own takeover, when that is
+    /// longer.
     pub settled: Duration,
 }
 
@@ -193,8 +211,8 @@ pub struct Verdict {
     pub violations: Vec<Violation>,
     pub runs: usize,
     pub attempts: usize,
-    /// From the death of an attempt's node to the first line of the next attempt, where promise 4 applies.
-    pub takeovers: Vec<Duration>,
+    /// From what hit an attempt's node to the first line of the next attempt.
+    pub takeovers: Vec<Timed>,
     /// How many runs were recorded in each state, and why.
     pub ends: BTreeMap<String, usize>,
 }
@@ -226,7 +244,7 @@ pub fn site_of(address: &str) -> &str {
 /// At the end of the address that a site has for a while.
 pub const OTHER: &str = "-b";
 
-type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
+pub type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
 
 /// The lives of all attempts, by run and attempt.
 pub fn lives(lines: &[Seen]) -> Lives {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::judge::{Judge, nanos};
+use super::judge::Judge;
 use super::{Broken, Kind, Life, Row, Surprise};
+use crate::chaos::lateness::nanos;
 
 /// Between the clock of the database and that of the witnesses. Nothing else may make a life seem longer than its record:
 /// an end is reported when every process of the attempt is dead, and a run is taken away after its lease.

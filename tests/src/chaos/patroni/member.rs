@@ -189,7 +189,8 @@ impl Service {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
-            .stderr(log);
+            .stderr(log)
+            .process_group(0);
         let place = self.place.descriptors();
         // SAFETY: plain system calls between fork and exec.
         unsafe {

@@ -1,0 +1,192 @@
+//! By when something must have begun: computed from what was down at that time, with the lengths that the product promises.
+//!
+//! The farm does what is due within a takeover (promise 4) in which the database and one node that could act were left alone. A bound
+//! is the end of the first such span. Whatever is hit before that moves its beginning, and excuses nothing else.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::oracle::{Done, SWEPT, site_of};
+use crate::farm::{TAKEOVER, takeover};
+
+/// A session that falls silent within a transaction keeps its rows from all others until the server ends it
+/// (`idle_in_transaction_session_timeout` in `common/store/src/conn.rs`).
+const SILENT: Duration = Duration::from_secs(5);
+
+/// An agent gives a statement up after this (`statement_timeout` in `common/store/src/config.rs`), and then its connection.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// What was claimed begins within this on a node that nothing is done to.
+const STARTED: Duration = Duration::from_secs(2);
+
+/// A farm, and what was done to it.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    pub nodes: Vec<String>,
+    pub done: Vec<Done>,
+    /// When attempts of any run began, in order: claims were open then.
+    pub begun: Vec<u64>,
+    /// A node that nothing was done to for so long, and for the time of its own takeover, can act.
+    pub settled: Duration,
+    /// What the machine's own delays add to each span.
+    pub tolerance: Duration,
+}
+
+/// A time that something took, and the time within which it had to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Timed {
+    pub took: Duration,
+    pub within: Duration,
+}
+
+impl Timed {
+    /// From `from` to `at`, where `by` is the bound.
+    pub fn new(from: u64, at: u64, by: u64) -> Self {
+        let since = |to: u64| Duration::from_nanos(to.saturating_sub(from));
+        Self {
+            took: since(at),
+            within: since(by),
+        }
+    }
+
+    pub fn is_late(&self) -> bool {
+        self.took > self.within
+    }
+
+    /// The one that came closest to its bound, or went furthest beyond it.
+    pub fn closest(times: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let part = |t: &Self| t.took.as_secs_f64() / t.within.as_secs_f64().max(1e-9);
+        times.into_iter().max_by(|a, b| part(a).total_cmp(&part(b)))
+    }
+}
+
+/// The first attempt of a run that left a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    pub due: u64,
+    /// Where it began.
+    pub node: &'a str,
+    /// No other node may run it.
+    pub bound: bool,
+    /// Attempts before it, which left none.
+    pub lost: usize,
+    /// What its job adds to each wait.
+    pub hold: Duration,
+}
+
+impl Timeline {
+    /// By when the first attempt of a due run must have begun. It was fired and claimed within a takeover, and a silent transaction
+    /// where a node was hit. Each attempt without a line was taken over from a node that was hit. What was claimed by a node that
+    /// was hit begins when that is back.
+    pub fn begins_by(&self, run: &Beginning) -> u64 {
+        let may = |node: &str| !run.bound || node == site_of(run.node);
+        let soon = run.due + nanos(TAKEOVER);
+        let silent = self.longest_hit(run.due, soon).map_or(Duration::ZERO, |_| SILENT);
+        let mut by = self.clear(run.due, TAKEOVER + silent + run.hold, may);
+        for _ in 0..run.lost {
+            if let Some(lease) = self.longest_hit(run.due, by) {
+                by = self.clear(by, takeover(lease) + run.hold, may);
+            }
+        }
+        self.not_before_it_is_back(run.node, run.due, by)
+    }
+
+    /// By when the next attempt must have begun of one that ended on `node`, cut off by what began at or before `last`. The time
+    /// counts anew from each hit that met a node which was not back for long. `None` where nothing was done to that node.
+    pub fn taken_over_by(&self, node: &str, last: u64, next: &str, lost: usize) -> Option<(&Done, u64)> {
+        let mut own: Vec<&Done> = self.of_node(node).collect();
+        own.sort_unstable_by_key(|d| d.from);
+        let may_have = |d: &&Done| d.from <= last && last <= d.to.max(d.from + nanos(d.takeover()));
+        let first = own.iter().rposition(|d| may_have(d))?;
+        let (mut by, mut back) = (0, own[first].to);
+        for hit in &own[first..] {
+            if by > 0 && (hit.from > by || hit.from > back + nanos(self.settled)) {
+                break;
+            }
+            let other = |name: &str| name != site_of(node);
+            by = by.max(self.clear(hit.from, hit.takeover(), other));
+            back = back.max(hit.to);
+        }
+        for _ in 0..lost {
+            if let Some(lease) = self.longest_hit(own[first].from, by) {
+                by = self.clear(by, takeover(lease), |_| true);
+            }
+        }
+        Some((own[first], self.not_before_it_is_back(next, own[first].from, by)))
+    }
+
+    /// The end of the first span of this length in which a node that may act was left alone, and the database.
+    fn clear(&self, from: u64, length: Duration, may: impl Fn(&str) -> bool) -> u64 {
+        let length = nanos(length + self.tolerance);
+        let nodes = self.nodes.iter().filter(|node| may(node));
+        let start = nodes.fold(None, |best, node| self.alone_from(node, from, length, best));
+        start.unwrap_or(from) + length
+    }
+
+    /// When that span begins for one node, or what is the best so far.
+    fn alone_from(&self, node: &str, from: u64, length: u64, best: Option<u64>) -> Option<u64> {
+        let mut start = from;
+        // Behind each that is in the way, until none is.
+        while best.is_none_or(|best| start < best) {
+            let in_the_way = |d: &&Done| d.from <= start + length;
+            let after = (self.done.iter().filter(in_the_way)).filter_map(|d| self.over(d, node));
+            match after.filter(|after| *after > start).max() {
+                Some(after) => start = after,
+                None => return Some(start),
+            }
+        }
+        best
+    }
+
+    /// When a node, or the database, can act again after a fault that hit it.
+    fn over(&self, done: &Done, node: &str) -> Option<u64> {
+        if done.database {
+            return Some(self.resumed(done));
+        }
+        let own = done.node.as_deref() == Some(node);
+        own.then(|| done.to + nanos(self.settled.max(done.takeover())))
+    }
+
+    /// Agents are connected again, and claims are open after the longest lease of the farm where the server may be another one; and
+    /// by the first beginning they are.
+    fn resumed(&self, outage: &Done) -> u64 {
+        let latest = outage.to + nanos(GIVEN_UP + outage.takeover() + self.tolerance);
+        let surely = outage.to + nanos(STARTED);
+        let next = self.begun.partition_point(|begun| *begun <= surely);
+        self.begun.get(next).map_or(latest, |begun| latest.min(*begun))
+    }
+
+    /// Where it was held by a node that was hit until the bound: when that node is back, and has started it.
+    fn not_before_it_is_back(&self, node: &str, from: u64, by: u64) -> u64 {
+        let mut hits: Vec<&Done> = self.of_node(node).filter(|d| from <= d.to).collect();
+        hits.sort_unstable_by_key(|d| d.from);
+        let mut back = 0;
+        for hit in hits {
+            let soon_again = back > 0 && hit.from <= back + nanos(STARTED);
+            if hit.from <= by || soon_again {
+                back = back.max(hit.to);
+            }
+        }
+        if back == 0 {
+            return by;
+        }
+        by.max(back + nanos(TAKEOVER + self.tolerance))
+    }
+
+    /// The longest lease of the nodes that were hit in this time, or a moment before.
+    fn longest_hit(&self, from: u64, to: u64) -> Option<Duration> {
+        let hit = self.done.iter().filter(|d| d.node.is_some());
+        let around = hit.filter(|d| d.from <= to && from <= d.to + nanos(SWEPT));
+        around.map(|d| d.lease).max()
+    }
+
+    fn of_node(&self, node: &str) -> impl Iterator<Item = &Done> {
+        let site = site_of(node).to_owned();
+        (self.done.iter()).filter(move |d| d.node.as_deref() == Some(site.as_str()))
+    }
+}
+
+pub fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).expect("less than 584 years")
+}
