@@ -39,6 +39,7 @@ fn farm(done: Vec<Done>) -> Timeline {
     Timeline {
         nodes: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
         done,
+        shortest: Duration::from_secs(3),
         settled: Duration::from_secs(8),
         ..Timeline::default()
     }
@@ -50,6 +51,12 @@ fn a_farm_that_nothing_is_done_to_has_the_time_of_one_takeover() {
     // What was over long before, and what begins later, changes nothing.
     let others = vec![hit("n1", -20_000, -19_000, 3), hit("n3", 5_400, 9_000, 30)];
     assert_eq!(bound(&farm(others), &due(0)), 5_300);
+    // All of its agents poll as seldom as their leases allow.
+    let slower = Timeline {
+        shortest: Duration::from_secs(10),
+        ..farm(vec![])
+    };
+    assert_eq!(bound(&slower, &due(0)), 13_000);
     let busy = Timeline {
         tolerance: Duration::from_secs(2),
         ..farm(vec![])

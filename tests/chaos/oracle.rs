@@ -65,6 +65,7 @@ pub fn sound() -> History {
         submitted: vec![1],
         takeover: Some(Takeover {
             tolerance: Duration::ZERO,
+            shortest: Duration::from_secs(3),
             settled: Duration::from_secs(8),
         }),
         ..History::default()

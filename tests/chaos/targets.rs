@@ -336,6 +336,7 @@ fn a_late_instant_beside_a_fault_of_the_database_is_reported_and_one_within_its_
                 nodes: vec!["n1".to_owned(), "n2".to_owned()],
                 done: vec![trouble(None, 1, 11)],
                 begun: vec![Clocks::default().boot(at(14))],
+                shortest: Duration::from_secs(3),
                 settled: Duration::from_secs(8),
                 ..Timeline::default()
             },

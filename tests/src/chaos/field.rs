@@ -39,6 +39,7 @@ pub struct Field {
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
+    pub shortest_lease: Duration,
     pub longest_lease: Duration,
     kept: bool,
     _alive: File,
@@ -76,6 +77,7 @@ impl Field {
             relabelled: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
+            shortest_lease: Duration::from_secs(shape.shortest_lease()),
             longest_lease: Duration::from_secs(shape.longest_lease()),
             kept: false,
             _alive: alive,
@@ -84,10 +86,20 @@ impl Field {
         for site in &field.sites {
             site.start().await;
         }
-        for site in &field.sites {
-            site.agent.lock().await.ready().await;
-        }
+        field.until_ready().await;
         field
+    }
+
+    /// A machine that starves may end a warden in the moment in which it starts: its agent ends too, and is started again.
+    async fn until_ready(&self) {
+        let deadline = Instant::now() + READY;
+        for site in &self.sites {
+            while !matches!(site.agent.lock().await.get("/readyz").await, Some((200, _))) {
+                assert!(Instant::now() < deadline, "{} is not ready", site.name);
+                self.supervise().await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
     }
 
     pub fn dir(&self) -> &Path {
@@ -194,6 +206,9 @@ impl Field {
         }
     }
 }
+
+/// For all agents to have their first sessions.
+const READY: Duration = Duration::from_secs(120);
 
 const PREFIX: &str = "fh-chaos-farm-";
 /// Locked for as long as the harness lives: its number may mean nothing to a harness in another PID namespace.

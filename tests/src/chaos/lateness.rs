@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::oracle::{Done, SWEPT, site_of};
-use crate::farm::{TAKEOVER, takeover};
+use crate::farm::takeover;
 
 /// A session that falls silent within a transaction keeps its rows from all others until the server ends it
 /// (`idle_in_transaction_session_timeout` in `common/store/src/conn.rs`).
@@ -25,6 +25,8 @@ const STARTED: Duration = Duration::from_secs(2);
 pub struct Timeline {
     pub nodes: Vec<String>,
     pub done: Vec<Done>,
+    /// The shortest lease of the farm: what is due is fired and claimed within the time of its takeover.
+    pub shortest: Duration,
     /// When attempts of any run began, in order: claims were open then.
     pub begun: Vec<u64>,
     /// A node that nothing was done to for so long, and for the time of its own takeover, can act.
@@ -81,9 +83,10 @@ impl Timeline {
     /// was hit begins when that is back.
     pub fn begins_by(&self, run: &Beginning) -> u64 {
         let may = |node: &str| !run.bound || node == site_of(run.node);
-        let soon = run.due + nanos(TAKEOVER);
+        let promise = takeover(self.shortest);
+        let soon = run.due + nanos(promise);
         let silent = self.longest_hit(run.due, soon).map_or(Duration::ZERO, |_| SILENT);
-        let mut by = self.clear(run.due, TAKEOVER + silent + run.hold, may);
+        let mut by = self.clear(run.due, promise + silent + run.hold, may);
         for _ in 0..run.lost {
             if let Some(lease) = self.longest_hit(run.due, by) {
                 by = self.clear(by, takeover(lease) + run.hold, may);
@@ -171,7 +174,7 @@ impl Timeline {
         if back == 0 {
             return by;
         }
-        by.max(back + nanos(TAKEOVER + self.tolerance))
+        by.max(back + nanos(takeover(self.shortest) + self.tolerance))
     }
 
     /// The longest lease of the nodes that were hit in this time, or a moment before.

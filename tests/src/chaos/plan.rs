@@ -41,6 +41,10 @@ impl Shape {
         self.leases.get(turn).copied().unwrap_or(SHORTEST_LEASE)
     }
 
+    pub fn shortest_lease(&self) -> u64 {
+        self.leases.iter().copied().min().unwrap_or(SHORTEST_LEASE)
+    }
+
     pub fn longest_lease(&self) -> u64 {
         self.leases.iter().copied().max().unwrap_or(SHORTEST_LEASE)
     }

@@ -340,14 +340,15 @@ fn history(field: &Field, options: &Options) -> History {
         done: field.done.lock().expect("no panic under it").clone(),
         submitted: field.submitted.lock().expect("no panic under it").clone(),
         surprises: field.surprises.lock().expect("no panic under it").clone(),
-        takeover: Some(takeover(options)),
+        takeover: Some(takeover(field, options)),
         ..History::default()
     }
 }
 
-fn takeover(options: &Options) -> Takeover {
+fn takeover(field: &Field, options: &Options) -> Takeover {
     Takeover {
         tolerance: options.tolerance,
+        shortest: field.shortest_lease,
         settled: SETTLED,
     }
 }
@@ -368,7 +369,7 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         ..Outcome::default()
     };
     let nodes = Nodes {
-        timeline: history.timeline(takeover(options), &oracle::lives(&history.lines)),
+        timeline: history.timeline(takeover(field, options), &oracle::lives(&history.lines)),
         clocks: Clocks::read(),
         removed: field.removed.lock().expect("no panic under it").clone(),
         relabelled: gather::relabelled(field),

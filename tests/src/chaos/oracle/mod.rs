@@ -143,6 +143,7 @@ impl History {
         Timeline {
             nodes: self.nodes.clone(),
             done: self.done.clone(),
+            shortest: takeover.shortest,
             begun,
             settled: takeover.settled,
             tolerance: takeover.tolerance,
@@ -154,6 +155,8 @@ impl History {
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
     pub tolerance: Duration,
+    /// The shortest lease of the farm.
+    pub shortest: Duration,
     /// For so long another node must have been left alone to count as healthy; for the time of its own takeover, when that is
     /// longer.
     pub settled: Duration,
