@@ -36,12 +36,28 @@ const DAILY: &str = "[Timer]\nOnCalendar=daily\n";
 
 #[test]
 fn specifiers_of_an_escaped_instance_are_unescaped_also_in_the_description() {
-    let service = "[Unit]\nDescription=Back up %f of %i\n[Service]\nExecStart=/bin/backup %I %f %j %P\n";
+    let service = "[Unit]\nDescription=Back up %f of %i\n[Service]\nEnvironment=TO=%i\nExecStart=/bin/backup %I %f %j %P %i\n";
     let import = imported("", r"to-tape@srv-my\x2ddata", DAILY, service);
     let value = serde_json::to_value(&job(&import).spec).unwrap();
-    let argv = ["/bin/backup", "srv/my-data", "/srv/my-data", "tape", "to/tape"];
+    let argv = ["/bin/backup", "srv/my-data", "/srv/my-data", "tape", "to/tape", r"srv-my\x2ddata"];
     assert_eq!(value["command"], serde_json::json!(argv));
+    assert_eq!(value["env"]["TO"], r"srv-my\x2ddata");
     assert_eq!(value["description"], r"Back up /srv/my-data of srv-my\x2ddata");
+}
+
+#[test]
+fn what_a_specifier_stands_for_stays_one_word() {
+    let import = imported("", r"say@a b", DAILY, "[Service]\nExecStart=/bin/echo %i\n");
+    let value = serde_json::to_value(&job(&import).spec).unwrap();
+    assert_eq!(value["command"], serde_json::json!(["/bin/echo", "a b"]));
+}
+
+#[test]
+fn a_user_that_can_be_none_refuses_the_service() {
+    let import = imported("", "x", DAILY, "[Service]\nUser=back up\nExecStart=/bin/true\n");
+    let invalid = import.files.iter().flat_map(|report| &report.invalid);
+    let problems: Vec<&str> = invalid.map(|invalid| &*invalid.problem).collect();
+    assert_eq!(problems, ["User=back up: it is not a valid user name"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::exec::{self, Exec};
 use super::span::span;
 use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit};
+use crate::definition::is_user_name;
 use crate::document::{duration_text, parse_size};
 use crate::import::{Draft, Machine, Report, is_secret, is_variable, secret_note};
 
@@ -97,6 +98,13 @@ impl Body {
             }
             None => user.to_owned(),
         };
+        if !user.is_empty() && !is_user_name(&user) {
+            let line = unit.last("Service", "User").map_or(1, |entry| entry.line);
+            let problem = format!("User={user}: it is not a valid user name");
+            let help = "write a name from the nodes' user database";
+            reading.report.refuse(line, &file.unit, problem, help);
+            return None;
+        }
         // A oneshot unit is starting for as long as it runs.
         let (limits, without) = match kind.as_str() {
             "oneshot" => (["TimeoutStartSec", "TimeoutSec"].as_slice(), "RuntimeMaxSec"),
@@ -154,8 +162,8 @@ impl Reading<'_> {
         }
     }
 
-    fn expand(&mut self, entry: &Entry) -> String {
-        let (text, unknown) = self.specifiers.expand(&entry.value);
+    fn expand(&mut self, entry: &Entry, text: &str) -> String {
+        let (text, unknown) = self.specifiers.expand(text);
         for specifier in unknown {
             self.report.note(
                 entry.line,
@@ -170,7 +178,7 @@ impl Reading<'_> {
 
     fn last(&mut self, key: &str) -> Option<String> {
         let entry = self.unit.last("Service", key)?;
-        Some(self.expand(entry))
+        Some(self.expand(entry, &entry.value))
     }
 
     /// Of keys that say the same, the last one counts.
@@ -196,9 +204,15 @@ impl Reading<'_> {
         let mut all: Vec<Exec> = Vec::new();
         for key in ["ExecStartPre", "ExecStart", "ExecStartPost"] {
             for entry in unit.all("Service", key) {
-                let text = self.expand(entry);
-                match exec::commands(&text) {
-                    Ok(execs) => all.extend(execs),
+                match exec::commands(&entry.value) {
+                    Ok(execs) => {
+                        // As systemd: what a specifier stands for is not split or unescaped once more.
+                        let words = execs.into_iter().map(|mut exec| {
+                            exec.words = exec.words.iter().map(|word| self.expand(entry, word)).collect();
+                            exec
+                        });
+                        all.extend(words);
+                    }
                     Err(problem) => {
                         let problem = format!("{key}={}: {problem}", entry.value);
                         self.report
@@ -281,10 +295,10 @@ impl Reading<'_> {
         let unit = self.unit;
         let mut env = BTreeMap::new();
         for entry in unit.all("Service", "Environment") {
-            let text = self.expand(entry);
-            match exec::assignments(&text) {
+            match exec::assignments(&entry.value) {
                 Ok(list) => {
                     for (name, value) in list {
+                        let value = self.expand(entry, &value);
                         if is_variable(&name) && !name.starts_with("FARMHAND_") {
                             if is_secret(&name, &value) {
                                 self.report.note(entry.line, secret_note(&name));
