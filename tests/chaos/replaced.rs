@@ -238,3 +238,32 @@ async fn a_database_that_was_only_restarted_is_used_at_once_and_what_runs_goes_o
     assert_eq!((ended.attempt, ended.fence), (1, first.fence));
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_remembers_a_later_epoch_closes_claims_once_and_the_next_one_is_above_it() {
+    let mut farm = Farm::new().agents(3).ttl(TTL).jobs(JOBS).start().await;
+    let (_, first) = one(&farm).await;
+    farm.agents[2].signal(libc::SIGTERM);
+    farm.agents[2].exit(SOON).await;
+    // As if it had been at a later copy of this farm.
+    let file = farm.agents[2].state_dir.join("memory/database.json");
+    let text = std::fs::read_to_string(&file).expect("its memory");
+    let mut memory: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    memory["epoch"] = 71.into();
+    memory["id"] = "00000000-0000-0000-0000-000000000071".into();
+    std::fs::write(&file, memory.to_string()).expect("written");
+    farm.agents[2].start().await;
+    farm.eventually("the next epoch is opened", WAITED, async || {
+        match farm.value::<i64>("SELECT count(*) FROM farmhand.epoch").await {
+            1 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let (_, fence) = one(&farm).await;
+    assert_eq!(first >> 40, 1);
+    assert_eq!(fence >> 40, 72, "above what the third agent remembers");
+    let epochs = "SELECT string_agg(epoch::text, ' ' ORDER BY epoch) FROM farmhand.epoch";
+    assert_eq!(farm.value::<String>(epochs).await, "1 72");
+    farm.check().await;
+}

@@ -140,19 +140,35 @@ fn importing_again_keeps_edits_by_the_guides_commands() {
         git.current_dir(dir.path()).status().unwrap().code()
     };
     let jobs = || std::fs::read_to_string(path("jobs.toml")).unwrap();
-    let check = || ran(command("", dir.path()).args(["job", "check", "jobs.toml"]).current_dir(dir.path()));
-    import("0 1 * * * first\n\n# between\n\n0 5 * * * second\n", "jobs.imported.toml");
+    let check = || {
+        ran(command("", dir.path())
+            .args(["job", "check", "jobs.toml"])
+            .current_dir(dir.path()))
+    };
+    import(
+        "0 1 * * * first\n\n# between\n\n0 5 * * * second\n",
+        "jobs.imported.toml",
+    );
     let made = std::fs::read_to_string(path("jobs.imported.toml")).unwrap();
     let mine = made.replace("0 1 * * *", "30 1 * * *");
     std::fs::write(path("jobs.toml"), mine).unwrap();
-    import("0 1 * * * first\n\n# between\n\n0 6 * * * second\n", "jobs.new.toml");
+    import(
+        "0 1 * * * first\n\n# between\n\n0 6 * * * second\n",
+        "jobs.new.toml",
+    );
     assert_eq!(merge(), Some(0));
     let merged = jobs();
-    assert!(merged.contains("30 1 * * *") && merged.contains("0 6 * * *"), "{merged}");
+    assert!(
+        merged.contains("30 1 * * *") && merged.contains("0 6 * * *"),
+        "{merged}"
+    );
     check().ok();
 
     std::fs::rename(path("jobs.new.toml"), path("jobs.imported.toml")).unwrap();
-    import("0 2 * * * first\n\n# between\n\n0 6 * * * second\n", "jobs.new.toml");
+    import(
+        "0 2 * * * first\n\n# between\n\n0 6 * * * second\n",
+        "jobs.new.toml",
+    );
     assert_eq!(merge(), Some(1), "both sides changed the schedule of `first`");
     assert_ne!(check().code, 0, "{}", jobs());
 }

@@ -39,7 +39,14 @@ fn specifiers_of_an_escaped_instance_are_unescaped_also_in_the_description() {
     let service = "[Unit]\nDescription=Back up %f of %i\n[Service]\nEnvironment=TO=%i\nExecStart=/bin/backup %I %f %j %P %i\n";
     let import = imported("", r"to-tape@srv-my\x2ddata", DAILY, service);
     let value = serde_json::to_value(&job(&import).spec).unwrap();
-    let argv = ["/bin/backup", "srv/my-data", "/srv/my-data", "tape", "to/tape", r"srv-my\x2ddata"];
+    let argv = [
+        "/bin/backup",
+        "srv/my-data",
+        "/srv/my-data",
+        "tape",
+        "to/tape",
+        r"srv-my\x2ddata",
+    ];
     assert_eq!(value["command"], serde_json::json!(argv));
     assert_eq!(value["env"]["TO"], r"srv-my\x2ddata");
     assert_eq!(value["description"], r"Back up /srv/my-data of srv-my\x2ddata");

@@ -41,6 +41,18 @@ async fn a_bump_closes_claims_and_the_next_epoch_is_above_it() {
 }
 
 #[tokio::test]
+async fn a_replica_that_has_counted_less_than_its_rows_is_bumped_too() {
+    let farm = Farm::new().await;
+    let first = epochs::newest(&farm.db).await.unwrap();
+    epochs::bump(&farm.owner, first.id, 0, "ops").await.unwrap();
+    let counted = "SELECT setval(pg_get_serial_sequence('farmhand.audit', 'audit_id'), 1, false)";
+    assert_eq!(farm.i64(counted).await, 1, "as a logical replica has it");
+    let now = epochs::newest(&farm.db).await.unwrap();
+    let bumped = epochs::bump(&farm.owner, now.id, 0, "ops").await.unwrap();
+    assert_eq!(bumped, Some(now.epoch + 1));
+}
+
+#[tokio::test]
 async fn only_the_owner_bumps() {
     let farm = Farm::new().await;
     let now = epochs::newest(&farm.db).await.unwrap();

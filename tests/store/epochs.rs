@@ -40,6 +40,7 @@ pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered 
         session: me.session,
         incarnation: me.incarnation,
         renewals,
+        boot: Some("of now".to_owned()),
     }
 }
 
@@ -210,6 +211,13 @@ async fn an_agent_that_was_here_lately_vouches_for_a_restarted_server_and_nobody
                 ..good.clone()
             },
         ),
+        (
+            "what was learned before this boot",
+            Remembered {
+                boot: None,
+                ..good.clone()
+            },
+        ),
     ] {
         assert!(!vouch(&farm.db, &wrong).await.unwrap(), "{what}");
     }
@@ -246,12 +254,16 @@ async fn claims_are_closed_on_a_database_that_has_less_than_an_agent_saw() {
         "it has all of it"
     );
     let later = Remembered {
-        pulse: now.pulse + 1,
+        epoch: 7,
+        run: 3_000,
         ..memory.clone()
     };
     assert!(later.contradicts(&now));
     assert!(protocol::doubt(&farm.db, &now, &later).await.unwrap());
     assert!(!shown(&farm).await.open);
+    // Another agent may open the next epoch, and know of nothing.
+    assert_eq!(farm.i64("SELECT seen_epoch FROM farmhand.farm").await, 7);
+    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 3_001);
     // Whoever remembers more than the database opens above it.
     let seen = Remembered {
         epoch: 9,
@@ -325,6 +337,25 @@ async fn who_remembers_nothing_leaves_room_for_epochs_that_it_cannot_know_of() {
     replace(&farm).await;
     let key = shown(&farm).await.key();
     assert_eq!(open_epoch(&farm.db, &key, "a", None).await.unwrap(), Some(65));
+}
+
+#[tokio::test]
+async fn who_was_not_there_since_its_machine_was_started_leaves_room_too() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let restored = Remembered {
+        boot: None,
+        ..renewed(&farm, &me, 0).await
+    };
+    replace(&farm).await;
+    let key = shown(&farm).await.key();
+    let epoch = open_epoch(&farm.db, &key, "a", Some(&restored)).await.unwrap();
+    assert_eq!(
+        epoch,
+        Some(65),
+        "the backup of its machine may be as old as this database"
+    );
+    assert!(epochs::newest(&farm.db).await.unwrap().guessed);
 }
 
 #[tokio::test]

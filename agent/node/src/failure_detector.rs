@@ -35,7 +35,7 @@ pub(crate) struct FailureDetector {
     claims_open: bool,
     /// The longest wait for a lease that was ever shown here: a failover may lose the row that says it.
     longest: Duration,
-    /// Since when that has been seen without a break.
+    /// Since when nothing else has answered.
     since: Option<BootInstant>,
     /// Where what runs here was compared with what the database shows.
     compared: Option<EpochKey>,
@@ -88,9 +88,10 @@ impl FailureDetector {
         self.stopwatches.nodes.ask(now)
     }
 
-    /// The next server may be an older copy of the last: every stopwatch starts anew.
+    /// The next server may be an older copy of the last: every stopwatch starts anew. How long its epoch has been watched goes
+    /// on if the next poll shows the very same server.
     pub(crate) fn reconnected(&mut self) {
-        self.reset();
+        self.stopwatches.reset();
         self.poll_now();
     }
 
@@ -109,7 +110,12 @@ impl FailureDetector {
         if self.slewed || before.as_ref().is_some_and(|(key, _)| key.server != now.server) {
             self.reset();
         }
-        self.claims_open = poll.database.open;
+        let was_open = std::mem::replace(&mut self.claims_open, poll.database.open);
+        let is_same = before.as_ref().is_some_and(|(key, _)| *key == now);
+        if was_open && !(is_same && poll.database.open) {
+            // Another database was used beside this one: what runs there may have begun meanwhile.
+            self.since = None;
+        }
         if !self.slewed {
             self.observe(own, received, poll);
         }
@@ -190,16 +196,19 @@ impl FailureDetector {
             ripe.release = s.held_over.ripe(now);
             ripe.free = s.named.ripe(now);
         }
+        ripe.open_epoch = ripe.open_epoch.filter(|_| self.acting.insert(EPOCH.to_owned()));
         ripe.expire.retain(|(k, _)| self.acting.insert(node_token(k)));
         ripe.release.retain(|k| self.acting.insert(held_token(k)));
         ripe.free.retain(|k| self.acting.insert(named_token(k)));
         ripe
     }
 
-    /// The statement about `token` was answered, or failed.
-    pub(crate) fn done(&mut self, token: &str) {
+    /// The statement about `token` was answered, or failed: then it is tried again after the next poll, which keeps its time.
+    pub(crate) fn done(&mut self, token: &str, answered: bool) {
         self.acting.remove(token);
-        self.poll_now();
+        if answered {
+            self.poll_now();
+        }
     }
 
     pub(crate) fn set_slewed(&mut self, slewed: bool) {
@@ -220,6 +229,9 @@ impl FailureDetector {
         self.claims_open && compared.is_some() && compared == self.shown.as_ref().map(|(key, _)| key)
     }
 }
+
+/// The token of an epoch that is opened.
+pub(crate) const EPOCH: &str = "epoch";
 
 pub(crate) fn node_token(k: &NodeKey) -> String {
     format!("node {} {}", k.address, k.session)
@@ -285,6 +297,20 @@ mod tests {
     }
 
     #[test]
+    fn an_epoch_that_cannot_be_opened_is_tried_again_in_its_time() {
+        let mut w = detector();
+        let new = poll(2, 1, false, 5_000, 0);
+        assert!(!opens(&mut w, 100, &new));
+        assert!(opens(&mut w, 161, &new));
+        assert!(!opens(&mut w, 162, &new), "it is being opened");
+        w.done(EPOCH, false);
+        assert!(!w.take_due(at(162)), "no poll at once");
+        assert!(opens(&mut w, 170, &new));
+        w.done(EPOCH, true);
+        assert!(w.take_due(at(170)));
+    }
+
+    #[test]
     fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
         let mut w = detector();
         let new = poll(2, 1, false, 60_000, 0);
@@ -324,6 +350,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_is_waited_for_anew_when_claims_were_closed_on_an_open_server() {
+        let mut w = detector();
+        w.polled("me", at(1), &poll(1, 1, true, 5_000, i64::MAX));
+        w.polled("me", at(1_000), &poll(1, 1, false, 5_000, i64::MAX));
+        let open = poll(1, 2, true, 5_000, 0);
+        w.polled("me", at(1_010), &open);
+        let held = w.held(at(1_020), &open).expect("longer than nothing");
+        assert!(held < Duration::from_secs(20), "{held:?}");
+    }
+
+    #[test]
     fn a_hold_is_known_to_be_over_after_lease_and_hold_in_the_new_epoch() {
         let mut w = detector();
         let first = poll(1, 1, true, 5_000, i64::MAX);
@@ -338,8 +375,13 @@ mod tests {
             "{held:?}"
         );
         assert_eq!(w.held(at(2_100), &poll(2, 2, true, 5_000, 94_000)), None);
-        // The next server may be an older copy.
         w.reconnected();
-        assert_eq!(w.held(at(2_101), &open), None);
+        w.polled("me", at(2_110), &open);
+        assert!(w.held(at(2_110), &open) > Some(held), "the very same server");
+        // Another one may be an older copy.
+        w.reconnected();
+        let other = poll(3, 2, true, 5_000, 0);
+        w.polled("me", at(2_120), &other);
+        assert_eq!(w.held(at(2_121), &other), None);
     }
 }

@@ -69,6 +69,8 @@ pub(crate) enum Input {
         shown: Box<Database>,
         known: Result<bool, StoreError>,
     },
+    /// Whether the database was told of the numbers of runs that this agent has seen.
+    RunsRaised(bool),
     /// A statement about another node was answered; nothing more to decide.
     Watched(Watched),
     Note(Note),
@@ -120,8 +122,8 @@ pub(crate) enum Settled {
 pub(crate) struct Watched {
     pub(crate) token: String,
     pub(crate) event: Option<farmhand_telemetry::events::Event>,
-    /// Runs may have become claimable.
-    pub(crate) freed: bool,
+    /// Not an error: runs may have become claimable.
+    pub(crate) answered: bool,
 }
 
 /// Where answers go: the session of the moment, if any.

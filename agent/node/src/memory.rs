@@ -6,10 +6,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use farmhand_core::lease::{Database, Remembered};
+use farmhand_core::lease::{Database, MAX_REMEMBERED_EPOCH, Remembered};
 use farmhand_store::protocol::Claimed;
 
 use crate::beneath;
+use farmhand_os::machine;
 
 const FILE: &str = "database.json";
 const LONGEST: u64 = 1 << 16;
@@ -17,6 +18,8 @@ const LONGEST: u64 = 1 << 16;
 /// In memory always as of the latest renewal; on the disk a little behind, but never an epoch.
 pub(crate) struct Memory {
     dir: PathBuf,
+    /// This boot of the machine.
+    boot: Option<String>,
     latest: Mutex<Option<Remembered>>,
     /// Held while the file is written.
     written: Mutex<Option<Remembered>>,
@@ -25,9 +28,17 @@ pub(crate) struct Memory {
 impl Memory {
     /// What the agent before this one left. A file that cannot be read is none: a database that nobody knows is watched.
     pub(crate) fn read(dir: PathBuf) -> Self {
-        let left = left(&dir);
+        Self::read_in(dir, machine::boot_id().ok())
+    }
+
+    fn read_in(dir: PathBuf, boot: Option<String>) -> Self {
+        let mut left = left(&dir);
+        if let Some(left) = left.as_mut().filter(|left| left.boot != boot) {
+            left.boot = None;
+        }
         Self {
             dir,
+            boot,
             latest: Mutex::new(left.clone()),
             written: Mutex::new(left),
         }
@@ -35,6 +46,10 @@ impl Memory {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub(crate) fn boot(&self) -> Option<&str> {
+        self.boot.as_deref()
     }
 
     pub(crate) fn latest(&self) -> Option<Remembered> {
@@ -77,8 +92,8 @@ impl Memory {
             .is_ok_and(|written| epoch(&written) == epoch(&lock(&self.latest)))
     }
 
-    /// Writes what is latest. A new epoch is on the disk when this returns true; the rest is left to the system, for a lost
-    /// pulse costs only a wait. It may block; while it does, others do nothing.
+    /// Writes what is latest. A new epoch is on the disk when this returns true; after a power failure the rest may be that of
+    /// an earlier renewal, which costs only a wait. It may block; while it does, others do nothing.
     pub(crate) fn write(&self) -> io::Result<bool> {
         let Ok(mut written) = self.written.try_lock() else {
             return Ok(false);
@@ -101,9 +116,8 @@ impl Memory {
         let same = written
             .as_ref()
             .is_some_and(|w| (w.farm_id, w.id) == (latest.farm_id, latest.id));
-        if !same {
-            file.sync_all()?;
-        }
+        // A file that is renamed before its bytes are on the disk may be empty after a power failure, and the epoch with it.
+        file.sync_all()?;
         fs::rename(&new, &place)?;
         if !same {
             File::open(&self.dir)?.sync_all()?;
@@ -116,8 +130,21 @@ impl Memory {
 fn left(dir: &Path) -> Option<Remembered> {
     let mut text = Vec::new();
     let file = beneath::open(dir, FILE).ok()?;
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+    let read = file.take(LONGEST).read_to_end(&mut text);
+    let left = read.map_err(|e| e.to_string()).and_then(|_| {
+        let left: Remembered = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        match left.epoch {
+            1..=MAX_REMEMBERED_EPOCH => Ok(left),
+            epoch => Err(format!("no farm has an epoch {epoch}")),
+        }
+    });
+    left.inspect_err(|e| {
+        tracing::warn!(
+            "{}: what this agent remembered of the database is not used: {e}",
+            dir.join(FILE).display()
+        );
+    })
+    .ok()
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,6 +170,7 @@ mod tests {
             session: 1,
             incarnation: Uuid::nil(),
             renewals: 1,
+            boot: machine::boot_id().ok(),
         }
     }
 
@@ -161,7 +189,16 @@ mod tests {
         assert!(!memory.is_durable());
         assert!(memory.write().expect("written"));
         assert_eq!(Memory::read(dir.path().to_owned()).latest(), Some(of(2)));
+        let later = Memory::read_in(dir.path().to_owned(), Some("a later boot".into()));
+        assert_eq!(later.latest(), Some(Remembered { boot: None, ..of(2) }));
         fs::write(dir.path().join(FILE), "torn").expect("written");
+        assert_eq!(Memory::read(dir.path().to_owned()).latest(), None);
+        let impossible = Remembered {
+            epoch: 4_000_000,
+            ..of(2)
+        };
+        let text = serde_json::to_vec(&impossible).expect("plain data");
+        fs::write(dir.path().join(FILE), text).expect("written");
         assert_eq!(Memory::read(dir.path().to_owned()).latest(), None);
     }
 }

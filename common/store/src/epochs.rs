@@ -70,6 +70,8 @@ pub async fn bump(db: &Db, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>
     struct Row {
         epoch: i64,
     }
+    // A logical replica may have counted less far than its rows; the audit gets one of this, before any agent comes.
+    let _: Option<serde_json::Value> = db.row(stmt!("raise_sequences"), &[(&0i64, Type::INT8)]).await?;
     let row: Option<Row> = db
         .row(
             stmt!("bump_epoch"),

@@ -18,7 +18,7 @@ pub(crate) struct EpochArgs {
 
 #[derive(Subcommand, Debug)]
 enum EpochCommand {
-    /// Begin a new epoch, so that fences go on above those that other systems have seen; only the schema's owner may
+    /// Begin a new epoch, so that fences go on above those that other systems have seen; for the schema's owner
     Bump(BumpArgs),
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
         epoch << FENCE_BITS
     ));
     out::note(match shown.open_nodes {
-        0 => {
+        0 if shown.seen_epoch < shown.epoch => {
             "claims are closed until an agent has watched this database for the longest lease: start agents now"
         }
         _ => "claims are closed until an agent has watched this database for the longest lease",

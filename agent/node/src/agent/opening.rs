@@ -280,7 +280,8 @@ async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
                 now
             }
         };
-        let remembered = memory.as_ref().map_or(0, |m| m.longest_lease_ms);
+        let of_this_farm = memory.as_ref().filter(|m| m.farm_id == shown.farm_id);
+        let remembered = of_this_farm.map_or(0, |m| m.longest_lease_ms);
         let wait = challenge_after(shown.longest_lease_ms.max(remembered)).max(ctx.timing.challenge_after());
         if now >= since + wait && !clock::slewed_beyond(clock::SLEW_LIMIT) {
             let address = &ctx.config.address;

@@ -27,6 +27,7 @@ impl Session {
             session: self.me.session,
             incarnation: self.me.incarnation,
             renewals,
+            boot: memory.boot().map(str::to_owned),
         });
         let durable = memory.is_durable();
         if durable {
@@ -59,6 +60,14 @@ impl Session {
                 Input::Known { shown, known }
             });
         } else if shown.open {
+            // Another agent may have opened this epoch without having seen them.
+            if memory.knows_more_runs(&shown) && self.raised_in != Some(shown.key()) {
+                self.raised_in = Some(shown.key());
+                self.spawn(async move {
+                    let raised = protocol::raise_runs(&ctx.db, &memory).await;
+                    Input::RunsRaised(raised.is_ok())
+                });
+            }
             self.ctx.memory.saw(&shown);
         } else if self.unknown != Some(shown.key()) {
             self.spawn(async move {

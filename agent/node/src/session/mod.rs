@@ -149,6 +149,8 @@ pub(crate) struct Session {
     db_clock: DbClock,
     /// The database that could not be told for the one of before, said once.
     unknown: Option<EpochKey>,
+    /// The database that was told of the numbers of runs that were seen here.
+    raised_in: Option<EpochKey>,
     /// This session has met an outage, and no answer since.
     was_away: bool,
     /// Attempts that wardens ended at the lease's end, of which no event has told.
@@ -200,6 +202,7 @@ impl Session {
             gates: false,
             db_clock: DbClock::default(),
             unknown: None,
+            raised_in: None,
             was_away: false,
             ended_by_lease: 0,
             stuck: HashSet::new(),
@@ -278,6 +281,8 @@ impl Session {
             Input::Warden(input) => return self.on_warden(input).await,
             Input::Settled(settled) => self.on_settled(&settled),
             Input::Remembered(key) => self.detector.compared(key),
+            Input::RunsRaised(true) => {}
+            Input::RunsRaised(false) => self.raised_in = None,
             Input::Known { shown, known } => self.on_known(&shown, &known),
             Input::Watched(watched) => self.on_watched(watched),
             Input::Note(note) => self.on_note(&note),

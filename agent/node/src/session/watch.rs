@@ -9,7 +9,7 @@ use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
 use super::{Input, Session};
-use crate::failure_detector::{held_token, named_token, node_token};
+use crate::failure_detector::{EPOCH, held_token, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
@@ -134,15 +134,10 @@ impl Session {
         }
         if let Some(watched) = ripe.open_epoch {
             let (ctx, me) = (self.ctx.clone(), self.me.clone());
-            self.spawn(async move {
+            self.act_on("open_epoch", EPOCH.to_owned(), async move {
                 let memory = ctx.memory.latest();
-                let opened = protocol::open_epoch(&ctx.db, &watched, &me.address, memory.as_ref()).await;
-                let event = opened.ok().flatten().map(Event::EpochOpened);
-                Input::Watched(Watched {
-                    token: String::new(),
-                    event,
-                    freed: true,
-                })
+                let opened = protocol::open_epoch(&ctx.db, &watched, &me.address, memory.as_ref()).await?;
+                Ok(opened.map(Event::EpochOpened))
             });
         }
     }
@@ -198,7 +193,9 @@ impl Session {
         statement: impl Future<Output = Result<Option<Event>, StoreError>> + Send + 'static,
     ) {
         self.spawn(async move {
-            let event = statement.await.unwrap_or_else(|e| {
+            let result = statement.await;
+            let answered = result.is_ok();
+            let event = result.unwrap_or_else(|e| {
                 Some(Event::DatabaseDown {
                     op,
                     class: e.class(),
@@ -208,17 +205,17 @@ impl Session {
             Input::Watched(Watched {
                 token,
                 event,
-                freed: true,
+                answered,
             })
         });
     }
 
     pub(super) fn on_watched(&mut self, watched: Watched) {
-        self.detector.done(&watched.token);
+        self.detector.done(&watched.token, watched.answered);
         if let Some(event) = watched.event {
             self.emit(event);
         }
-        if watched.freed {
+        if watched.answered {
             self.scheduler.hint();
             // Some of it may have ended runs of rows.
             self.ctx.row_bell.ring();

@@ -88,6 +88,8 @@ pub struct Facts {
     pub nodes: Vec<Node>,
     /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,
+    /// Runs whose hold is longer are not claimed yet in this epoch, in milliseconds.
+    pub held_ms: i64,
 }
 
 /// A job that exists.

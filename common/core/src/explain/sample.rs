@@ -48,6 +48,7 @@ pub(super) fn facts() -> Facts {
             cannot_start: None,
         }],
         claims_open: true,
+        held_ms: i64::MAX,
     }
 }
 

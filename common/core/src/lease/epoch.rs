@@ -6,6 +6,12 @@ use uuid::Uuid;
 /// Of a fence, below its epoch.
 pub const FENCE_BITS: u32 = 40;
 
+/// So many epochs may have been opened that an agent without a memory cannot know of.
+const UNKNOWN_EPOCHS: i64 = 64;
+
+/// The highest epoch that a memory may have. Farms do not come near it, and its half is left for what follows.
+pub const MAX_REMEMBERED_EPOCH: i64 = (1 << 21) - 1;
+
 /// What a database says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Database {
@@ -75,6 +81,10 @@ pub struct Remembered {
     pub incarnation: Uuid,
     /// The last renewal that was confirmed.
     pub renewals: i64,
+    /// The boot of the machine in which it was learned; None when that is not the one of now. A backup of a machine has the
+    /// memory of the day on which it was made.
+    #[serde(default)]
+    pub boot: Option<String>,
 }
 
 impl Remembered {
@@ -95,12 +105,15 @@ impl Remembered {
         }
     }
 
-    /// A renewal was confirmed. In one epoch nothing is forgotten: replies may overtake each other.
+    /// A renewal was confirmed. In one epoch nothing is forgotten: replies may overtake each other. Numbers of runs go on over
+    /// epochs.
     pub fn learn(&mut self, now: Self) {
         let before = std::mem::replace(self, now);
         if before.id == self.id {
             self.pulse = self.pulse.max(before.pulse);
             self.fence = self.fence.max(before.fence);
+        }
+        if before.farm_id == self.farm_id {
             self.run = self.run.max(before.run);
         }
     }
@@ -113,11 +126,18 @@ impl Remembered {
                 || shown.epoch == self.epoch && (shown.id != self.id || shown.pulse < self.pulse))
     }
 
-    /// What this database must not give again: its farm's highest epoch, and the highest number of a run.
-    pub fn floor(memory: Option<&Self>, shown: &Database) -> (i64, i64) {
-        memory
-            .filter(|m| m.farm_id == shown.farm_id)
-            .map_or((0, 0), |m| (m.epoch, m.run))
+    /// What this database must not give again: its farm's highest epoch, and the highest number of a run; and by how much
+    /// the next epoch is higher. Who has not been there since this boot leaves room for what it cannot know of.
+    pub fn floor(memory: Option<&Self>, shown: &Database) -> (i64, i64, i64) {
+        match memory.filter(|m| m.farm_id == shown.farm_id) {
+            Some(m) => (m.epoch, m.run, if m.boot.is_some() { 1 } else { UNKNOWN_EPOCHS }),
+            None => (0, 0, UNKNOWN_EPOCHS),
+        }
+    }
+
+    /// Whether the database has numbers of runs to learn of: another agent opened its epoch without having seen them.
+    pub fn knows_more_runs(&self, shown: &Database) -> bool {
+        self.farm_id == shown.farm_id && self.run > shown.run
     }
 }
 
@@ -138,6 +158,7 @@ mod tests {
             session: 1,
             incarnation: Uuid::nil(),
             renewals: 1,
+            boot: Some("b".into()),
         }
     }
 
@@ -189,7 +210,20 @@ mod tests {
             ..remembered()
         };
         memory.learn(next.clone());
-        assert_eq!(memory, next);
+        assert_eq!(
+            memory,
+            Remembered {
+                run: 80,
+                ..next.clone()
+            },
+            "numbers of runs go on"
+        );
+        let other = Remembered {
+            farm_id: Uuid::from_u128(2),
+            ..next
+        };
+        memory.learn(other.clone());
+        assert_eq!(memory, other, "another farm counts for itself");
     }
 
     #[test]
@@ -198,8 +232,14 @@ mod tests {
         other.farm_id = Uuid::from_u128(2);
         let mine = remembered();
         assert!(!mine.contradicts(&other));
-        assert_eq!(Remembered::floor(Some(&mine), &other), (0, 0));
-        assert_eq!(Remembered::floor(Some(&mine), &shown(1, 10, 1)), (5, 77));
-        assert_eq!(Remembered::floor(None, &shown(1, 10, 1)), (0, 0));
+        assert!(!mine.knows_more_runs(&other) && mine.knows_more_runs(&shown(6, 60, 1)));
+        assert_eq!(Remembered::floor(Some(&mine), &other), (0, 0, 64));
+        assert_eq!(Remembered::floor(Some(&mine), &shown(1, 10, 1)), (5, 77, 1));
+        assert_eq!(Remembered::floor(None, &shown(1, 10, 1)), (0, 0, 64));
+        let of_another_boot = Remembered { boot: None, ..mine };
+        assert_eq!(
+            Remembered::floor(Some(&of_another_boot), &shown(1, 10, 1)),
+            (5, 77, 64)
+        );
     }
 }

@@ -13,7 +13,7 @@ mod timing;
 mod turns;
 
 pub use closed::Closed;
-pub use epoch::{Database, EpochKey, FENCE_BITS, Remembered};
+pub use epoch::{Database, EpochKey, FENCE_BITS, MAX_REMEMBERED_EPOCH, Remembered};
 pub use machine::Relation;
 pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
 pub use stopwatch::{HeldOverKey, NamedKey, NodeKey, Stopwatch, Stopwatches};

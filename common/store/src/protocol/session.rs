@@ -258,7 +258,7 @@ pub async fn open_epoch(
         runs_forgotten: Option<i64>,
     }
     let shown = database(db).await?;
-    let (epoch, run) = Remembered::floor(memory, &shown);
+    let (epoch, run, step) = Remembered::floor(memory, &shown);
     // Before claims are open.
     let _: Option<Value> = db.row(stmt!("raise_sequences"), &[(&run, Type::INT8)]).await?;
     let row: Option<Row> = db
@@ -270,6 +270,7 @@ pub async fn open_epoch(
                 (&address, Type::TEXT),
                 (&epoch, Type::INT8),
                 (&run, Type::INT8),
+                (&step, Type::INT8),
             ],
         )
         .await?;
@@ -284,8 +285,12 @@ pub async fn open_epoch(
     }))
 }
 
-/// Says that the database is the one that `memory` is of, and was only started again. False when it has not got all of it.
+/// Says that the database is the one that `memory` is of, and was only started again. False when it has not got all of it, and
+/// for a memory of another boot: machine and database may have been restored from one and the same day.
 pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
+    if memory.boot.is_none() {
+        return Ok(false);
+    }
     let row: Option<Value> = db
         .row(
             stmt!("vouch"),
@@ -317,14 +322,21 @@ pub async fn remind(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
         .await?;
     if news.is_some() {
         // What people submit before claims are open gets a number, too.
-        let _: Option<Value> = db
-            .row(stmt!("raise_sequences"), &[(&memory.run, Type::INT8)])
-            .await?;
+        raise_runs(db, memory).await?;
     }
     Ok(())
 }
 
-/// Closes claims on a database that has less than `memory`. False when it has not.
+/// No number of a run that `memory` knows of is given again from here on.
+pub async fn raise_runs(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
+    let _: Option<Value> = db
+        .row(stmt!("raise_sequences"), &[(&memory.run, Type::INT8)])
+        .await?;
+    Ok(())
+}
+
+/// Closes claims on a database that has less than `memory`, and reminds it: whoever opens the next epoch may know less.
+/// False when it has not.
 pub async fn doubt(db: &Db, shown: &Database, memory: &Remembered) -> Result<bool, StoreError> {
     let row: Option<Value> = db
         .row(
@@ -338,6 +350,9 @@ pub async fn doubt(db: &Db, shown: &Database, memory: &Remembered) -> Result<boo
             ],
         )
         .await?;
+    if row.is_some() {
+        remind(db, memory).await?;
+    }
     Ok(row.is_some())
 }
 

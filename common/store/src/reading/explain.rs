@@ -63,6 +63,7 @@ fn outcome(run: RunRow) -> Outcome {
 struct Clock {
     db_now: Timestamp,
     claims_open: bool,
+    held_ms: i64,
 }
 
 async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> Result<Facts, StoreError> {
@@ -95,6 +96,7 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> 
             })
             .collect(),
         claims_open: status.claims_open,
+        held_ms: status.held_ms,
     })
 }
 

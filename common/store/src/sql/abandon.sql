@@ -8,7 +8,8 @@ WITH gone AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT CASE
         WHEN n.address IS NULL THEN 'its node was removed'
         WHEN n.open AND NOT n.labels @> ANY (r.placement) THEN 'the labels of its node changed'
-        WHEN NOT n.open AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
+        -- While the database was away, no node was: what counts is when it was found to be gone.
+        WHEN NOT n.open AND greatest(n.lease_until, n.lost_at) < statement_timestamp() - $1 * interval '1 second'
             AND r.ready_at < statement_timestamp() - $1 * interval '1 second' THEN 'its node is gone' END AS why) w
     WHERE r.state = 'due' AND r.node IS NOT NULL AND w.why IS NOT NULL
     ORDER BY r.run_id

@@ -1,2 +1,3 @@
 SELECT clock_timestamp() AS db_now,
-    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open
+    e.open AS claims_open, e.held_ms
+FROM farmhand.current_epoch e
