@@ -90,11 +90,11 @@ def again(out, name):
 
 def turn(name, arguments, to, out):
     """The same, in a process with namespaces that end with it."""
-    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, __file__, to,
-               "--inside", name, "--out", out, "--seed", arguments.seed, "--faults", arguments.faults, "--lasts", arguments.lasts,
-               "--quiet", arguments.quiet]
+    namespaces = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    inside = [sys.executable, __file__, to, "--inside", name, "--out", out, "--seed", arguments.seed, "--faults", arguments.faults,
+              "--lasts", arguments.lasts, "--quiet", arguments.quiet]
     (out / f"{name}.json").unlink(missing_ok=True)
-    subprocess.run([str(word) for word in command], check=False)
+    subprocess.run([str(word) for word in namespaces + inside], check=False)
 
 
 def main():
@@ -139,4 +139,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
