@@ -18,7 +18,7 @@ SYSTEMS = {
     "farmhand-30s": {"every": 5, "nodes": 3, "passes": True, "driver": ["farmhand", "30s"]},
     "farmhand-10s": {"every": 5, "nodes": 3, "passes": True, "driver": ["farmhand", "10s"]},
     "cron": {"every": 60, "nodes": 1, "passes": False, "driver": ["cron"], "server": None},
-    "apscheduler": {"every": 5, "nodes": 1, "passes": False, "driver": ["apscheduler_node.py"]},
+    "apscheduler": {"every": 5, "nodes": 1, "passes": True, "driver": ["apscheduler_node.py"]},
     "procrastinate": {"every": 5, "nodes": 3, "passes": True, "driver": ["procrastinate_worker.py"]},
     "graphile-worker": {"every": 60, "nodes": 3, "passes": True, "driver": ["graphile.mjs"]},
     "pg-boss": {"every": 60, "nodes": 3, "passes": False, "driver": ["pgboss.mjs"]},

@@ -4,9 +4,10 @@ import statistics
 
 SECOND = 1_000_000_000
 LATE = 5
-# So long after a fault is over, what it did to an instant is still counted as the fault's.
-AFTER = 10
-LOOK_BACK = 600
+# What is due so long before a fault, or so long after it was healed, is told apart as the fault's.
+BEFORE, AFTER = 5, 10
+# Where a system does not say for which instant it runs: so much later or earlier than due a run may be, and what one that is left costs.
+LOOK_BACK, LOOK_AHEAD, LEFT = 600, 120, 1e6
 
 
 def read(lines):
@@ -24,34 +25,65 @@ def read(lines):
     return list(runs.values())
 
 
-def assign(runs, every, offset):
-    """Runs by job and due instant, in seconds since 1970.
+def align(starts, dues, every, until):
+    """For each start the index of its due instant, or None: in order, with the least of what is out of place; then the least time between
+    them. A start and an instant that are left are two of these; a start that is not between its instant and the next is one and a half, so
+    that a row of runs is never moved for the sake of one. Instants after `until` may be left."""
+    free = [0 if due > until else LEFT for due in dues]
+    cost = [[0.0] * (len(dues) + 1) for _ in range(len(starts) + 1)]
+    how = [[None] * (len(dues) + 1) for _ in range(len(starts) + 1)]
+    for i in range(len(starts) + 1):
+        for j in range(len(dues) + 1):
+            ways = []
+            if i and j and -LOOK_AHEAD <= (after := starts[i - 1] - dues[j - 1]) <= LOOK_BACK:
+                ways.append((cost[i - 1][j - 1] + abs(after) + (0 if -1 <= after < every else 1.5 * LEFT), "both"))
+            if i:
+                ways.append((cost[i - 1][j] + LEFT, "start"))
+            if j:
+                ways.append((cost[i][j - 1] + free[j - 1], "due"))
+            if ways:
+                cost[i][j], how[i][j] = min(ways)
+    found, i, j = [None] * len(starts), len(starts), len(dues)
+    while i or j:
+        if how[i][j] == "both":
+            found[i - 1] = j - 1
+        i, j = i - (how[i][j] != "due"), j - (how[i][j] != "start")
+    return found
 
-    Where the system does not say for which instant a run is, it is for the newest before its start, within ten minutes, for which no run
-    has ended. What is left has no such instant: it is one more for the last."""
+
+def assign(runs, every, offset):
+    """Runs by job and due instant, in seconds since 1970. Where the system does not say for which instant a run is, those that reached
+    their end are aligned. The others, and those that are left, are put to the last instant before their start."""
     of_instant = {}
-    for run in sorted(runs, key=lambda r: r["start"]):
-        if run["due"] != "-":
-            due = round(datetime.datetime.fromisoformat(run["due"]).timestamp())
-        else:
-            newest = int((run["start"] + offset) / SECOND // every * every)
-            candidates = range(newest, newest - LOOK_BACK, -every)
-            open_ones = (d for d in candidates if not any(r["ended"] for r in of_instant.get((run["job"], d), [])))
-            due = next(open_ones, newest)
-        run["instant"] = due
-        of_instant.setdefault((run["job"], due), []).append(run)
+    for job in {r["job"] for r in runs}:
+        its = sorted((r for r in runs if r["job"] == job), key=lambda r: r["start"])
+        for run in its:
+            if run["due"] != "-":
+                run["instant"] = round(datetime.datetime.fromisoformat(run["due"]).timestamp())
+            else:
+                run["instant"] = int((run["start"] + offset) / SECOND // every * every)
+        ended = [r for r in its if r["ended"] and r["due"] == "-"]
+        if ended:
+            dues = range(its[0]["instant"], ended[-1]["instant"] + LOOK_AHEAD + 1, every)
+            found = align([(r["start"] + offset) / SECOND for r in ended], dues, every, ended[-1]["instant"])
+            for run, at in zip(ended, found):
+                run["instant"] = run["instant"] if at is None else dues[at]
+        for run in its:
+            of_instant.setdefault((job, run["instant"]), []).append(run)
     return of_instant
 
 
 def judge(lines, faults, system, first, last, offset):
-    """`first` to `last`: the due instants that count, in seconds since 1970; `offset`: from CLOCK_BOOTTIME to that."""
+    """`last`: until when the due instants count, from that of the first fault on, else `first`; `offset`: from CLOCK_BOOTTIME to these."""
     every, runs = system["every"], read(lines)
+    if faults:
+        first = (faults[0]["begin"] + offset) / SECOND // every * every
     jobs = [f"job{n}" for n in range(12 if every == 60 else 1)]
     of_instant = assign(runs, every, offset)
 
     def in_a_window(due):
         at = due * SECOND - offset
-        return any(f["begin"] - 2 * SECOND <= at <= f["healed"] + AFTER * SECOND for f in faults)
+        return any(f["begin"] - BEFORE * SECOND <= at <= f["healed"] + AFTER * SECOND for f in faults)
 
     lost, overlapping, repeated, late, early, again = [], [], [], [], [], 0
     instants = [(job, due) for job in jobs for due in range(int(first), int(last) - LATE, every)]
@@ -116,7 +148,7 @@ def table(verdicts):
         taken = [t for t in v["taken_over"] if t is not None]
         row = [v["system"], "5 s" if v["every"] == 5 else "60 s, 12 jobs", v["nodes"], v["faults"], v["instants"],
                per(v, len(v["overlapping"])), per(v, len(v["repeated"])), both(v, "lost"), per(v, len(v["stuck"])),
-               both(v, "late"), per(v, len(v["early"])) if v["passes"] else "not visible", spread(v["next_start"]),
+               both(v, "late"), per(v, len(v["early"])), spread(v["next_start"]),
                f"{len(taken)} of {v['cut_off']}", spread(taken)]
         rows.append("| " + " | ".join(map(str, row)) + " |")
     return "\n".join(rows) + "\n"

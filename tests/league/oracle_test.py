@@ -61,20 +61,22 @@ class Oracle(unittest.TestCase):
         self.sees(judge(SOUND[:2] + run("b", 5, 10.2) + SOUND[4:]), late=1)
         self.sees(judge(SOUND[:2] + run("b", 5, 2.2) + SOUND[4:]), early=1)
 
-    def test_without_a_due_instant_the_newest_that_has_no_run_counts(self):
+    def test_without_a_due_instant_runs_and_instants_are_aligned(self):
         def untold(*starts):
             return sum((run(f"r{n}", 0, at, told=False) for n, at in enumerate(starts)), [])
 
-        # Before the first instant that counts there were others.
-        before = [-5 * n + 0.1 for n in range(130, 0, -1)]
-        self.sees(judge(untold(*before, 0.1, 5.1, 10.1, 15.1)))
-        self.sees(judge(untold(*before, 0.1, 10.1, 15.1)), lost=1)
-        self.sees(judge(untold(*before, 0.1, 5.1, 5.2, 10.1, 15.1)), overlapping=1, repeated=1)
-        # Three at once after an outage are the last three.
-        self.sees(judge(untold(*before, 10.1, 10.2, 10.3, 15.1)), late=2)
+        # As in a sitting, it runs before the first instant that counts and after the last.
+        before, after = [-14.9, -9.9, -4.9], [20.1 + 5 * n for n in range(30)]
+        self.sees(judge(untold(*before, 0.1, 5.1, 10.1, 15.1, *after)))
+        self.sees(judge(untold(*before, 0.1, 10.1, 15.1, *after)), lost=1)
+        self.sees(judge(untold(*before, 0.1, 5.1, 5.2, 10.1, 15.1, *after)), overlapping=1, repeated=1)
+        # Three at once after an outage.
+        self.sees(judge(untold(*before, 10.1, 10.2, 10.3, 15.1, *after)), late=2)
+        # A clock that is ahead.
+        self.sees(judge(untold(*before, 0.1, 1.0, 2.0, 15.1, *after)), early=2)
         # What was cut off and is run again is still the same instant.
         cut_off = run("x", 0, 5.1, ended=False, told=False)
-        self.sees(judge(untold(*before, 0.1, 10.1, 11.1, 15.1) + cut_off))
+        self.sees(judge(untold(*before, 0.1, 10.1, 11.1, 15.1, *after) + cut_off))
 
     def test_a_torn_line_counts_for_nothing(self):
         self.sees(judge(SOUND + ["123 end e n2 job0", ""]))
