@@ -94,14 +94,15 @@ class Process:
 class Field:
     def __init__(self, name, system, to):
         self.name, self.system, self.to = name, system, to.resolve()
-        self.work = self.to / "work"
+        # A path of its own: an agent of Farmhand names its cgroup by the path of its state, and all share the kernel's cgroups.
+        self.work = self.to / "work" / f"{name}-{self.now():x}"
         self.ended, self.latest_wakeup = 0, 0.0
         self.started, self.read_to = [], 0
         self.nodes = [f"n{n}" for n in range(1, system["nodes"] + 1)]
         self.offset = time.time_ns() - self.now()
         self.lock = threading.Lock()
         # Of this mount namespace alone: they go with it.
-        sh(f"mount -t tmpfs -o mode=755 tmpfs {self.work}; mount -t tmpfs -o mode=755 tmpfs /run; mkdir -p /run/netns")
+        sh(f"mount -t tmpfs -o mode=755 tmpfs {self.work.parent}; mkdir {self.work}; mount -t tmpfs -o mode=755 tmpfs /run; mkdir -p /run/netns")
         kind = system.get("server", "postgres")
         self.server = {"postgres": lambda: Postgres(self.work), "redis": lambda: Redis(self.work, self.to), None: lambda: None}[kind]()
         program, *words = system["driver"]
@@ -222,8 +223,8 @@ class Field:
         else:
             self.server.up()
 
-    def logs(self):
-        return "\n".join(f"== {p.name}\n{p.read_text(errors='replace')[-1500:]}" for p in sorted(self.work.glob("*.log")))
+    def logs(self, last=1500):
+        return "\n".join(f"== {p.name}\n{p.read_text(errors='replace')[-last:]}" for p in sorted(self.work.glob("*.log")))
 
     def lines(self):
         return (self.work / "witness").read_text(errors="replace").splitlines()

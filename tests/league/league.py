@@ -74,6 +74,7 @@ def one(name, system, seed, faults, lasts, quiet, to, out):
     last = farm.wall()
     time.sleep(quiet)
     lines = farm.lines()
+    (out / f"{name}.log").write_text(farm.logs(100_000))
     (out / f"{name}.witness").write_text("\n".join(lines) + "\n")
     facts = {"system": name, "seed": seed, "every": system["every"], "nodes": system["nodes"], "passes": system["passes"], "lasts": lasts,
              "first": first, "last": last, "offset": farm.offset, "load": [min(load), max(load)], "latest_wakeup": farm.latest_wakeup,
