@@ -127,7 +127,7 @@ class Field:
         place.mkdir(exist_ok=True)
         library = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
         witness = f"/usr/bin/env -u LD_PRELOAD {shutil.which('python3')} -S -E {DRIVERS.parent}/witness.py {self.work}/witness"
-        return {**{k: v for k, v in os.environ.items() if k in ("PATH", "FARMHAND_BIN")}, "LANG": "C.UTF-8", "TZ": "UTC", "HOME": str(place),
+        return {**{k: v for k, v in os.environ.items() if k in ("PATH", "FARMHAND_BIN")}, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC", "HOME": str(place),
                 "LEAGUE_NODE": node, "LEAGUE_DIR": str(place), "LEAGUE_COMMAND": witness, "LEAGUE_SERVER": self.server.url if self.server else "",
                 "LEAGUE_TOOLS": str(self.to), "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self.work / f"{node}.clock"),
                 "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
