@@ -3,6 +3,7 @@
 
 mod ansible;
 mod pod;
+mod release;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

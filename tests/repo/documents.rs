@@ -120,6 +120,24 @@ fn every_link_of_a_document_leads_to_a_file_and_every_anchor_to_a_heading() {
 }
 
 #[test]
+fn the_summary_of_the_site_lists_each_page_of_the_documentation_once() {
+    let summary = super::read("docs/SUMMARY.md");
+    let mut listed: Vec<String> = links(&summary)
+        .iter()
+        .map(|(file, _)| format!("docs/{file}"))
+        .collect();
+    listed.sort();
+    let is_page = |file: &String| file.starts_with("docs/") && file != "docs/SUMMARY.md";
+    let mut pages: Vec<String> = documents().into_iter().filter(is_page).collect();
+    pages.sort();
+    pages.dedup();
+    assert_eq!(
+        listed, pages,
+        "add the page to docs/SUMMARY.md, where its reader looks"
+    );
+}
+
+#[test]
 fn anchors_are_made_from_headings_and_not_from_comments_in_code() {
     let text = "# A `b`, [c](d.md)!\n```\n# no heading\n```\n## Twice\n## Twice\n#hashtag\n";
     let expected = ["a-b-c", "twice", "twice-1"].map(str::to_owned);
