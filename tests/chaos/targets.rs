@@ -347,3 +347,28 @@ fn a_late_instant_beside_a_fault_of_the_database_is_reported_and_one_within_its_
     assert_eq!(found(19), []);
     assert!(matches!(found(20)[..], [Mismatch::Late { .. }]));
 }
+
+#[test]
+fn instants_that_are_made_up_for_one_after_the_other_wait_for_each_other() {
+    let late = |after: i64| {
+        let mut records = vec![
+            record(2, 2, "succeeded"),
+            record(4, 4, "succeeded"),
+            record(6, 6, "succeeded"),
+            record(8, 10, "skipped"),
+        ];
+        records[0].finished = Some(at(30));
+        for (i, record) in records[1..3].iter_mut().enumerate() {
+            let begins = 30 + after + 10 * i64::try_from(i).expect("a number");
+            record.began = began(at(begins));
+            record.finished = Some(at(begins + 10 - after));
+        }
+        matched(&definition(), &records, &Nodes::default()).mismatches
+    };
+    assert_eq!(late(1), []);
+    let both = late(6);
+    assert!(
+        matches!(both[..], [Mismatch::Late { .. }, Mismatch::Late { .. }]),
+        "{both:?}"
+    );
+}

@@ -130,11 +130,11 @@ impl Nodes {
         }
     }
 
-    /// By when a record's run must have begun, and when it did.
-    fn timed(&self, definition: &Definition, record: &Record, began: &Began) -> Timed {
+    /// By when a record's run must have begun that could begin at `free`, and when it did.
+    fn timed(&self, definition: &Definition, record: &Record, began: &Began, free: Timestamp) -> Timed {
         let due = self.clocks.boot(record.first_due);
         let beginning = Beginning {
-            due,
+            due: self.clocks.boot(free),
             node: &began.node,
             bound: definition.each_node,
             lost: usize::try_from(began.attempt - 1).unwrap_or(0),
@@ -233,7 +233,7 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &N
                 record: (*record).clone(),
             });
         }
-        begun.extend(judge_beginning(definition, record, span, nodes, &mut found));
+        begun.extend(judge_beginning(definition, &own, record, span, nodes, &mut found));
         judge_place(definition, &own, record, span, nodes, &mut found);
         let place = by_place
             .entry((record.instance, record.node.clone()))
@@ -311,6 +311,7 @@ fn had_a_rival(own: &[&Record], skip: &Record) -> bool {
 /// Too early, or too late where nothing makes it wait.
 fn judge_beginning(
     definition: &Definition,
+    own: &[&Record],
     record: &Record,
     span: &Span,
     nodes: &Nodes,
@@ -326,7 +327,11 @@ fn judge_beginning(
     if definition.waits {
         return None;
     }
-    let timed = nodes.timed(definition, record, began);
+    // What an outage made late is made up for one after the other.
+    let before = own.iter().filter(|r| definition.skips && r.first_due < record.first_due);
+    let ends = before.filter_map(|r| r.finished).filter(|end| *end <= began.at);
+    let free = ends.fold(record.first_due, Timestamp::max);
+    let timed = nodes.timed(definition, record, began, free);
     if timed.is_late() {
         found.push(Mismatch::Late {
             record: record.clone(),
