@@ -3,6 +3,7 @@
 //! Everything that happens arrives as an [`Input`]; a synchronous handler decides and starts what must be
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
+mod adopt;
 mod attempts;
 mod database;
 mod lease;
