@@ -32,6 +32,7 @@ impl Session {
                     phase: Phase::Running,
                     cancelled: false,
                     fenced: false,
+                    unkillable: report.unkillable,
                     kills_heard: 0,
                 },
             );

@@ -350,6 +350,12 @@ impl Session {
         metrics
             .runs_in_progress
             .set(i64::try_from(used).unwrap_or(i64::MAX));
+        let unkillable = (self.attempts.iter())
+            .filter(|(id, a)| a.phase != Phase::Ended && (a.unkillable || self.stuck.contains(id)))
+            .count();
+        metrics
+            .runs_unkillable
+            .set(i64::try_from(unkillable).unwrap_or(i64::MAX));
     }
 }
 

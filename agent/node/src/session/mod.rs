@@ -92,6 +92,8 @@ struct Attempt {
     cancelled: bool,
     /// Being ended, because the database does not show it as ours.
     fenced: bool,
+    /// Killed, and the kernel does not end it.
+    unkillable: bool,
     /// The newest of its children's ends that is an event already.
     kills_heard: u64,
 }
@@ -107,6 +109,7 @@ impl Attempt {
             phase,
             cancelled: false,
             fenced: false,
+            unkillable: false,
             kills_heard: 0,
         }
     }
