@@ -25,7 +25,7 @@ pub fn told() -> JobSpec {
     }
 }
 
-fn target(spec: TargetSpec) -> TargetChange {
+pub fn target(spec: TargetSpec) -> TargetChange {
     TargetChange {
         name: "ops".to_owned(),
         spec,

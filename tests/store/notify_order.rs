@@ -1,13 +1,14 @@
-//! In which order messages arrive.
+//! In which order messages arrive, whose turn it is, and who wants mail.
 
 use std::time::Duration;
 
-use farmhand_core::notify::Topic;
+use farmhand_core::notify::{TargetSpec, Topic};
 use farmhand_core::run::RunState;
-use farmhand_store::notify::{Delivery, Verdict, sent};
+use farmhand_store::jobs::apply_all;
+use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, mail_targets, sent, take_turn};
 
 use crate::fixture::Farm;
-use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, told};
+use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, target, told};
 
 /// What the sender gets now.
 async fn topics_claimed(farm: &Farm) -> Vec<(Topic, Delivery)> {
@@ -82,4 +83,32 @@ async fn what_is_given_up_holds_up_nothing() {
     };
     sent(&farm.db, &failure, &given_up).await.unwrap();
     assert_eq!(topics_claimed(&farm).await[0].0, Topic::Recovery);
+}
+
+#[tokio::test]
+async fn targets_that_want_mail_are_those_with_an_address() {
+    let farm = farm_with(hook()).await;
+    assert_eq!(mail_targets(&farm.db).await.unwrap(), Vec::<String>::new());
+    let mail = TargetSpec {
+        email: vec!["a@b".to_owned()],
+        ..TargetSpec::default()
+    };
+    apply_all(&farm.owner, &[], None, Some(&[target(mail)]), false, "t")
+        .await
+        .unwrap();
+    assert_eq!(mail_targets(&farm.db).await.unwrap(), ["ops"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_given_back_is_the_next_agents() {
+    let farm = Farm::new().await;
+    let take = async |address: &str| take_turn(&farm.db, Turn::Ping, address, LEASE).await.unwrap();
+    let give = async |address: &str| give_turn_back(&farm.db, Turn::Ping, address).await.unwrap();
+    assert!(take("a").await);
+    give("b").await;
+    assert!(!take("b").await, "it was not its own to give");
+    give("a").await;
+    assert!(take("b").await);
+    give("a").await;
+    assert!(!take("a").await, "it is another's by now");
 }
