@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use farmhand_store::events::Event as EventRow;
 use farmhand_store::{Observer, Severity};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 pub use event::Event;
 pub use refused::Refused;
@@ -67,20 +67,22 @@ impl Events {
         measure::measure(&self.metrics, &event);
         self.log(&event);
         if let Some(row) = record::row(&event, &self.address) {
-            let full = self.rows.try_send(row).is_err();
-            if full {
+            let sent = self.rows.try_send(row);
+            // Closed: the agent leaves.
+            let full = matches!(sent, Err(TrySendError::Full(_)));
+            let was_full = self.full.swap(full, Ordering::Relaxed);
+            if sent.is_err() {
                 self.metrics
                     .db_errors
                     .with_label_values(&["record_events", "queue_full"])
                     .inc();
             }
-            if full && !self.full.swap(full, Ordering::Relaxed) {
+            if full && !was_full {
                 let waiting = self.rows.max_capacity();
                 tracing::warn!(
                     "{waiting} events wait for the database: what happens from here on is not recorded"
                 );
             }
-            self.full.store(full, Ordering::Relaxed);
         }
     }
 
