@@ -168,7 +168,7 @@ async fn a_start_that_a_killed_agent_did_not_write_down_is_written_by_the_next_o
         if farm.value::<bool>(sql).await {
             Ok(())
         } else {
-            Err(sql)
+            Err(sql.to_owned())
         }
     })
     .await;
