@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming};
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 use farmhand_warden_client::WardenClient;
@@ -21,6 +21,18 @@ const RENEWALS: &str = "SELECT renewals FROM farmhand.node";
 async fn deadline(farm: &Farm) -> u64 {
     let known = WardenClient::identify(&farm.agents[0].state_dir, Kind::Main).await;
     known.expect("an answer").expect("a warden").deadline_ns
+}
+
+/// A warden says so 10 s after the SIGKILL, which follows a SIGTERM by the grace of the job.
+async fn unkillable(farm: &Farm, wanted: f64) {
+    let bound = Duration::from_secs(60);
+    farm.eventually("the metric says so", bound, async || {
+        match farm.agents[0].metric("farmhand_runs_unkillable", &[]).await {
+            now if now == wanted => Ok(()),
+            now => Err(now.to_string()),
+        }
+    })
+    .await;
 }
 
 /// The freezer stands for a system call that does not return: the SIGKILL of the attempt stays pending.
@@ -97,6 +109,7 @@ async fn what_a_dead_warden_had_begun_is_lost_once_the_kernel_has_ended_its_last
         }
     })
     .await;
+    unkillable(&farm, 2.0).await;
     let lost = "SELECT count(*) FROM farmhand.attempt WHERE outcome = 'lost'";
     assert_eq!(
         farm.value::<i64>(lost).await,
@@ -111,4 +124,27 @@ async fn what_a_dead_warden_had_begun_is_lost_once_the_kernel_has_ended_its_last
         farm.lives(run, 2).await;
     }
     assert_eq!(farm.value::<i64>(lost).await, 2);
+    unkillable(&farm, 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_the_kernel_does_not_end_is_counted_until_it_has_ended_by_the_next_agent_too() {
+    let mut farm = Farm::new()
+        .ttl(CALM)
+        .jobs("[job.frozen]\ncommand = [WITNESS, '60000']\n")
+        .start()
+        .await;
+    let run = farm.submit("frozen").await;
+    farm.lives(run, 1).await;
+    unkillable(&farm, 0.0).await;
+    let frozen = Frozen::new(farm.processes_of_run(run)[0].pid);
+    farm.ok(&["run", "cancel", &run.to_string()]);
+    unkillable(&farm, 1.0).await;
+    farm.agents[0].kill();
+    farm.agents[0].start().await;
+    unkillable(&farm, 1.0).await;
+
+    drop(frozen);
+    farm.over(run, SOON).await;
+    unkillable(&farm, 0.0).await;
 }

@@ -364,3 +364,35 @@ async fn the_sign_of_life_is_sent_by_one_agent_at_a_time_while_the_farm_does_its
     }
     farm.event("ping_withheld").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_cannot_send_the_sign_of_life_leaves_it_to_another() {
+    let (hook, gone) = (Hook::start().await, Hook::start().await);
+    let nowhere = gone.url("/life");
+    drop(gone);
+    let mut farm = Farm::new()
+        .agents(2)
+        .env("FARMHAND_PING_EVERY", "1s")
+        .prepare()
+        .await;
+    for (agent, url) in farm.agents.iter_mut().zip([nowhere, hook.url("/life")]) {
+        agent.env.push(("FARMHAND_PING_URL".to_owned(), url));
+    }
+    farm.start_agents().await;
+    let failed = async || {
+        let labels = ["channel=\"ping\"", "result=\"error\""];
+        farm.agents[0]
+            .metric("farmhand_notifications_total", &labels)
+            .await
+    };
+    // The first one goes on trying, and the other one sends for all that.
+    for _ in 0..3 {
+        let (sent, before) = (hook.calls().len(), failed().await);
+        calls(&farm, &hook, sent + 1, SOON).await;
+        farm.eventually("it tries again", SOON, async || match failed().await {
+            now if now > before => Ok(()),
+            now => Err(now.to_string()),
+        })
+        .await;
+    }
+}

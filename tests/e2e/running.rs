@@ -1,6 +1,6 @@
 //! From a line in a job file to one recorded run.
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,4 +153,43 @@ async fn is_given_back(farm: &Farm, run_id: i64) {
     })
     .await;
     farm.event("bad_definition").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_a_killed_agent_did_not_write_down_is_written_by_the_next_one() {
+    let mut farm = Farm::new()
+        .ttl(CALM)
+        .jobs("[job.long]\ncommand = [WITNESS, '60000']\n")
+        .start()
+        .await;
+    let run = farm.submit("long").await;
+    farm.eventually("its start is written down", SOON, async || {
+        let sql = "SELECT started_at IS NOT NULL FROM farmhand.run_live";
+        if farm.value::<bool>(sql).await {
+            Ok(())
+        } else {
+            Err(sql.to_owned())
+        }
+    })
+    .await;
+    farm.agents[0].kill();
+    // As if it was killed before it had written that.
+    farm.sql
+        .batch_execute("UPDATE farmhand.run_live SET started_at = NULL")
+        .await
+        .expect("no start");
+    farm.agents[0].start().await;
+    let shown = format!(
+        "SELECT coalesce(started_at BETWEEN claimed_at - interval '1 minute' AND clock_timestamp(), false)
+         FROM farmhand.run WHERE run_id = {run}"
+    );
+    farm.eventually("its start is shown", SOON, async || {
+        match farm.value::<bool>(&shown).await {
+            true => Ok(()),
+            false => Err(farm.agents[0].log_tail(20)),
+        }
+    })
+    .await;
+    let now = farm.run(run).await;
+    assert_eq!((now.state.as_str(), now.attempt), ("running", 1), "{now:?}");
 }

@@ -83,6 +83,19 @@ fn every_event_is_of_a_listed_kind_and_every_listed_kind_is_written() {
     );
 }
 
+const NOT_RECORDED: &str = "
+## What is not recorded
+
+While the database is away an agent keeps its events, 10,000 of them, and writes them down when it is back. `at` is the time when an event was written
+down. An event may be there twice, when the database's answer was lost. What is lost:
+
+- what happens while 10,000 events wait. The agent's log says once that it begins, and `farmhand_db_errors_total{op=\"record_events\",class=\"queue_full\"}` counts it;
+- what still waits when the agent ends: it tries three times before it leaves;
+- an event that the database refuses as it is: the log says which.
+
+The agent's log has every event.
+";
+
 #[test]
 fn the_document_of_events_has_every_kind_with_its_sentence() {
     let mut page = "# Kinds of events\n\nThis page is written from the program: `FARMHAND_BLESS=1 cargo nextest run -p farmhand-tests \
@@ -106,6 +119,7 @@ fn the_document_of_events_has_every_kind_with_its_sentence() {
         sentence.clear();
     }
     assert_eq!(page.matches("\n| `").count(), EventKind::ALL.len());
+    page.push_str(NOT_RECORDED);
     let file = root().join("docs/reference/events.md");
     if std::env::var_os("FARMHAND_BLESS").is_some() {
         std::fs::write(&file, &page).expect("docs/reference/events.md");

@@ -243,6 +243,15 @@ async fn a_start_is_recorded_for_the_holder_only() {
         .unwrap();
     assert_eq!(row.get::<_, &str>(0), "a");
     assert_eq!(row.get::<_, Timestamp>(1), start.started_at);
+    // An agent that takes the warden over says it again.
+    let again = Started {
+        started_at: past(0),
+        ..start
+    };
+    assert_eq!(started(&farm.db, &a, &[again]).await.unwrap(), []);
+    let shown =
+        "SELECT count(*) FROM farmhand.run r JOIN farmhand.job_status s ON r.started_at = s.last_run_started";
+    assert_eq!(farm.i64(shown).await, 1);
 }
 
 /// Every relation and index that a plan touches.

@@ -31,6 +31,7 @@ mod lost_claims;
 mod marks;
 mod meetings;
 mod notify;
+mod notify_order;
 mod observe;
 mod overlap;
 mod params;

@@ -13,7 +13,7 @@ use farmhand_store::protocol::{Finish, claim as claim_runs};
 
 use crate::fixture::{Farm, expire_now, one, past, spec, success};
 
-const LEASE: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_secs(60);
 
 pub fn told() -> JobSpec {
     JobSpec {
@@ -25,7 +25,7 @@ pub fn told() -> JobSpec {
     }
 }
 
-fn target(spec: TargetSpec) -> TargetChange {
+pub fn target(spec: TargetSpec) -> TargetChange {
     TargetChange {
         name: "ops".to_owned(),
         spec,
@@ -52,7 +52,7 @@ pub async fn farm_with(spec: TargetSpec) -> Farm {
 }
 
 /// Submits a run of `job`, claims it and ends it so.
-async fn ends(farm: &Farm, job: &str, state: RunState) {
+pub async fn ends(farm: &Farm, job: &str, state: RunState) {
     let me = farm.node("a").await;
     let run = farm.i64(&format!("SELECT farmhand.submit('{job}')")).await;
     let mut claimed = claim_runs(&farm.db, &me, 1, Some(&[run])).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_job_that_tells_nobody_any_more_is_forgotten() {
     assert_eq!(settled(&farm).await, 0);
 }
 
-async fn claimed(farm: &Farm, address: &str, lease: Duration) -> Vec<Delivery> {
+pub async fn claimed(farm: &Farm, address: &str, lease: Duration) -> Vec<Delivery> {
     claim(&farm.db, address, 8, &[], lease).await.unwrap()
 }
 

@@ -30,6 +30,8 @@ pub struct Metrics {
     pub(crate) run_duration: HistogramVec,
     /// Attempts that hold a slot here.
     pub runs_in_progress: IntGauge,
+    /// Attempts of this node that were killed and that the kernel does not end.
+    pub runs_unkillable: IntGauge,
     /// Attempts that may run here at once.
     pub slots: IntGauge,
     pub(crate) starts_refused: IntGauge,
@@ -109,6 +111,11 @@ impl Metrics {
                 DURATION,
             )?,
             runs_in_progress: int_gauge(&r, "farmhand_runs_in_progress", "Attempts that hold a slot here")?,
+            runs_unkillable: int_gauge(
+                &r,
+                "farmhand_runs_unkillable",
+                "Attempts here that were killed and that the kernel does not end",
+            )?,
             slots: int_gauge(&r, "farmhand_slots", "Attempts that may run here at once")?,
             starts_refused: int_gauge(
                 &r,
@@ -234,7 +241,7 @@ impl Metrics {
             }
         }
         // An increase from nothing to one is not seen by rate().
-        for result in ["killed", "lapsed", "unkillable"] {
+        for result in ["killed", "lapsed"] {
             m.fence_kills.with_label_values(&[result]);
         }
         Ok(m)

@@ -55,6 +55,8 @@ CREATE TABLE farmhand.notify_episode (
 -- Messages: one row for each target and way of reaching it.
 CREATE TABLE farmhand.notification (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    -- In the order in which they were made.
+    number bigint GENERATED ALWAYS AS IDENTITY,
     target text NOT NULL CHECK (target !~ '[[:cntrl:]]'),
     channel text NOT NULL CHECK (channel IN ('webhook', 'email')),
     topic text NOT NULL CHECK (topic IN ('failure', 'recovery', 'takeover', 'deadline', 'slow', 'test')),
@@ -76,6 +78,7 @@ CREATE TABLE farmhand.notification (
     CHECK ((state = 'waiting') = (ended_at IS NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX notification_waits ON farmhand.notification (next_at) WHERE state = 'waiting';
+CREATE INDEX notification_order ON farmhand.notification (target, channel, job_id, number) WHERE state = 'waiting';
 CREATE INDEX notification_ended ON farmhand.notification (ended_at) WHERE state <> 'waiting';
 
 -- What one agent does for all, every so often: whoever comes first takes the turn.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use farmhand_core::notify::{Channel, Happening, TargetSpec, email_address, pause};
-use farmhand_store::notify::{self, Delivery, Settled, TargetRow, Turn, Verdict};
+use farmhand_store::notify::{self, Delivery, Settled, Turn, Verdict};
 use farmhand_store::{Db, StoreError, tls};
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
@@ -160,7 +160,15 @@ impl Worker {
         if !notify::take_turn(&self.db, Turn::Deadlines, address, every).await? {
             return Ok(());
         }
-        self.miss_mail().await?;
+        let checked = self.check_deadlines().await;
+        if let Err(e) = self.miss_mail().await {
+            tracing::debug!("targets that want mail: {e}");
+        }
+        checked
+    }
+
+    /// Tells of deadlines that have passed, and of jobs that wait for a later one now.
+    async fn check_deadlines(&mut self) -> Result<(), StoreError> {
         let watched = notify::watched(&self.db).await?;
         let points: Vec<_> = watched.iter().map(|w| w.point.clone()).collect();
         self.deadlines.learn(&self.db, &points).await?;
@@ -192,11 +200,7 @@ impl Worker {
         if self.mail_missed || self.ctx.config.outside.smtp.is_some() {
             return Ok(());
         }
-        let wants = |target: &TargetRow| target.spec.as_ref().is_some_and(|spec| !spec.email.is_empty());
-        let all = notify::targets(&self.db).await?;
-        let targets: Vec<String> = (all.into_iter().filter(wants))
-            .map(|target| target.name)
-            .collect();
+        let targets = notify::mail_targets(&self.db).await?;
         if !targets.is_empty() {
             self.mail_missed = true;
             self.ctx.events.emit(Event::Told(Told::NoMail { targets }));

@@ -98,10 +98,14 @@ async fn run_once(ctx: &Context, db: &Db, ping: &Ping) -> Result<Option<Outcome>
     if let Some(why) = unwell(&notify::health(db).await?) {
         return Ok(Some(Outcome::Withheld(why)));
     }
-    Ok(Some(match send(ping).await {
-        Ok(()) => Outcome::Sent,
-        Err(why) => Outcome::Failed(why),
-    }))
+    let Err(why) = send(ping).await else {
+        return Ok(Some(Outcome::Sent));
+    };
+    // Another agent may reach what this one does not.
+    if let Err(e) = notify::give_turn_back(db, Turn::Ping, &ctx.config.address).await {
+        tracing::debug!("ping: {e}");
+    }
+    Ok(Some(Outcome::Failed(why)))
 }
 
 async fn send(ping: &Ping) -> Result<(), String> {

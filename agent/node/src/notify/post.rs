@@ -1,6 +1,7 @@
 //! One HTTP request to the outside: bounded in time and size, with no redirect followed, because what a webhook is
 //! told, its secrets included, is for the host that it names.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(crate) struct Outgoing<'a> {
 /// Sends it; `Err` says in a sentence why it did not arrive, without the URL's path, which may be a secret.
 pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
     let shown = what.url.shown();
-    let answer = match tokio::time::timeout(limit, exchange(tls, what)).await {
+    let answer = match tokio::time::timeout(limit, exchange(tls, what, limit)).await {
         Ok(answer) => answer.map_err(|why| format!("{shown}: {why}"))?,
         Err(_) => return Err(format!("{shown}: no answer within {limit:?}")),
     };
@@ -54,17 +55,40 @@ pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Dur
     Err(format!("{shown}: answered {status} {why}").trim_end().to_owned())
 }
 
-async fn exchange(tls: &Arc<ClientConfig>, what: Outgoing<'_>) -> Result<Response<Bytes>, String> {
+async fn exchange(
+    tls: &Arc<ClientConfig>,
+    what: Outgoing<'_>,
+    limit: Duration,
+) -> Result<Response<Bytes>, String> {
     let url = what.url;
-    let stream = TcpStream::connect((url.host.as_str(), url.port))
-        .await
-        .map_err(|e| format!("cannot connect: {e}"))?;
+    let stream = connect(&url.host, url.port, limit).await?;
     if url.tls {
         let stream = secured(tls, &url.host, stream).await?;
         request(stream, what).await
     } else {
         request(stream, what).await
     }
+}
+
+/// Connects to the first of the host's addresses that answers. They share the time, so that one that does not answer leaves some
+/// for the next.
+pub(super) async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream, String> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let addresses: Vec<SocketAddr> = found.map_err(|e| format!("cannot connect: {e}"))?.collect();
+    to_any(&addresses, limit).await
+}
+
+async fn to_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, String> {
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut failed = "no address".to_owned();
+    for address in addresses {
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(e)) => failed = e.to_string(),
+            Err(_) => failed = format!("no answer from {address} within {share:?}"),
+        }
+    }
+    Err(format!("cannot connect: {failed}"))
 }
 
 /// TLS over a stream, with the host's name verified.
@@ -125,4 +149,51 @@ fn short(body: &[u8]) -> String {
         .filter(|c| !c.is_control())
         .take(ANSWER_CHARS)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    /// Listens, and drops whatever comes: nobody takes the connections that its queue is full of.
+    struct BlackHole {
+        address: SocketAddr,
+        _listener: tokio::net::TcpListener,
+        _queued: Vec<std::net::TcpStream>,
+    }
+
+    impl BlackHole {
+        fn new() -> Self {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = socket.listen(0).unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut queued = Vec::new();
+            while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(2)) {
+                queued.push(stream);
+            }
+            Self {
+                address,
+                _listener: listener,
+                _queued: queued,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+        let hole = BlackHole::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let well = listener.local_addr().unwrap();
+        let stream = to_any(&[hole.address, well], Duration::from_secs(2)).await;
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), well);
+        let why = to_any(&[hole.address], Duration::from_millis(10))
+            .await
+            .unwrap_err();
+        assert!(why.contains(&hole.address.to_string()), "{why}");
+    }
 }

@@ -9,7 +9,6 @@ use mail_send::smtp::message::Parameters;
 use mail_send::{Credentials, SmtpClient};
 use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EhloResponse, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::{post, secrets};
@@ -53,7 +52,7 @@ pub(crate) async fn send(
     limit: Duration,
 ) -> Result<Option<String>, String> {
     let at = format!("{}:{}", smtp.host, smtp.port);
-    match tokio::time::timeout(limit, converse(smtp, tls, to, mail)).await {
+    match tokio::time::timeout(limit, converse(smtp, tls, to, mail, limit)).await {
         Ok(result) => result.map_err(|why| format!("{at}: {why}")),
         Err(_) => Err(format!("{at}: no answer within {limit:?}")),
     }
@@ -64,10 +63,9 @@ async fn converse(
     tls: &Arc<ClientConfig>,
     to: &[String],
     mail: &str,
+    limit: Duration,
 ) -> Result<Option<String>, String> {
-    let stream = TcpStream::connect((smtp.host.as_str(), smtp.port))
-        .await
-        .map_err(|e| format!("cannot connect: {e}"))?;
+    let stream = post::connect(&smtp.host, smtp.port, limit).await?;
     match smtp.tls {
         SmtpTls::Implicit => {
             let mut client = greeted(post::secured(tls, &smtp.host, stream).await?).await?;

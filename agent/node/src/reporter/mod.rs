@@ -1,6 +1,7 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
 mod answer;
+mod events;
 mod progress;
 mod record;
 mod refused;
@@ -15,23 +16,22 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farmhand_core::retry::full_jitter;
-use farmhand_store::events::{Event as EventRow, record_events};
-use farmhand_store::{Db, LeaseIdentity};
-use jiff::Timestamp;
+use farmhand_store::Db;
+use farmhand_store::events::Event as EventRow;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::events::{EVENT_SET, EventRows};
 pub(crate) use self::progress::Checkpoints;
 use self::report::Ended;
 pub(crate) use self::report::Report;
+use self::starts::Starts;
 use self::tasks::RecordShippers;
 
 use crate::inbox::SessionHandle;
 use crate::output::Shipper;
 use crate::row_writer::RowBell;
 use crate::runlog::RunLog;
-use farmhand_os::random::random;
 use farmhand_telemetry::events::Events;
 use farmhand_warden_client::wire::AttemptId;
 
@@ -39,8 +39,8 @@ use farmhand_warden_client::wire::AttemptId;
 const SHIP_EVERY: Duration = Duration::from_secs(1);
 /// Reports written in one statement.
 const SET: usize = 500;
-/// Event rows written in one statement.
-const EVENT_SET: usize = 500;
+/// Tries to record events when the agent leaves.
+const LAST_TRIES: usize = 3;
 
 /// One per agent; outlives its sessions, so that what ended in one is still tried after it.
 pub(crate) struct Reporter {
@@ -51,8 +51,7 @@ pub(crate) struct Reporter {
     shippers: HashMap<AttemptId, Shipper>,
     records: RecordShippers,
     checkpoints: Checkpoints,
-    /// Starts to be shown to people; those that end within a tick never are.
-    starts: HashMap<AttemptId, (LeaseIdentity, i64, Timestamp)>,
+    starts: Starts,
     run_log: RunLog,
     row_bell: RowBell,
     /// Ends of rounds that wait until claims are open.
@@ -80,7 +79,7 @@ impl Reporter {
             shippers: HashMap::new(),
             records: RecordShippers::default(),
             checkpoints,
-            starts: HashMap::new(),
+            starts: Starts::new(),
             run_log,
             row_bell,
             closed: Vec::new(),
@@ -100,14 +99,21 @@ impl Reporter {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut polls = tokio::time::interval(tasks::POLL_EVERY);
         polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut batch, mut events) = (Vec::new(), Vec::new());
+        let (mut batch, mut events) = (Vec::new(), EventRows::new());
         loop {
             tokio::select! {
                 _ = reports.recv_many(&mut batch, SET) => self.take(&mut batch).await,
-                _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
-                _ = ticks.tick(), if !self.shippers.is_empty() || self.ends_wait() => {
+                _ = rows.recv_many(&mut events.waiting, EVENT_SET), if events.waiting.is_empty() => {
+                    events.record(&self.db).await;
+                }
+                _ = ticks.tick(), if !self.shippers.is_empty() || self.ends_wait() || !events.waiting.is_empty() => {
                     self.settle_waiting().await;
-                    self.show_starts().await;
+                    if self.starts.are_due() {
+                        self.starts.show(&self.db, &self.row_bell).await;
+                    }
+                    if events.are_due() {
+                        events.record(&self.db).await;
+                    }
                     // A checkpoint says that what it passes is written down: taken before, stored after.
                     let waiting = self.checkpoints.take();
                     if self.records.ship_live(&self.db).await {
@@ -128,8 +134,18 @@ impl Reporter {
         while reports.recv_many(&mut batch, SET).await > 0 {
             self.take(&mut batch).await;
         }
-        while rows.recv_many(&mut events, EVENT_SET).await > 0 {
-            self.record(&mut events).await;
+        // What goes on running here is not stalled.
+        self.starts.show(&self.db, &self.row_bell).await;
+        // Events are worth a few tries, not a standstill.
+        let mut tries = 0;
+        while !events.waiting.is_empty() || rows.recv_many(&mut events.waiting, EVENT_SET).await > 0 {
+            if !events.record(&self.db).await {
+                tries += 1;
+                if tries == LAST_TRIES {
+                    break;
+                }
+                ticks.tick().await;
+            }
         }
         while self.ends_wait() {
             ticks.tick().await;
@@ -148,10 +164,10 @@ impl Reporter {
                 Report::Follow(followed) => self.follow(followed).await,
                 Report::Forget(ids) => self.forget(ids).await,
                 Report::Started { me, attempt, at } => {
-                    self.starts.insert(attempt.into(), (me, attempt.fence, at));
+                    self.starts.note(me, attempt, at);
                 }
                 Report::Ended(report) => {
-                    self.starts.remove(&report.assignment.id());
+                    self.starts.forget(report.assignment.id());
                     report
                         .progress()
                         .into_iter()
@@ -164,18 +180,12 @@ impl Reporter {
             self.settle(ended).await;
         }
     }
+}
 
-    /// Events are worth a few tries, not a standstill.
-    async fn record(&self, events: &mut Vec<EventRow>) {
-        for _ in 0..3 {
-            match record_events(&self.db, events).await {
-                Ok(()) => break,
-                Err(e) => {
-                    tracing::debug!("{} events not recorded: {e}", events.len());
-                    tokio::time::sleep(full_jitter(Duration::from_secs(1), random())).await;
-                }
-            }
-        }
-        events.clear();
-    }
+/// A database that is away.
+#[cfg(test)]
+fn nowhere() -> Db {
+    use farmhand_store::{DbConfig, PasswordIn};
+    let url = "postgresql://farm@127.0.0.1:1/farmhand?sslmode=disable";
+    Db::new(&DbConfig::from_url(url, PasswordIn::Allowed).unwrap())
 }

@@ -90,9 +90,8 @@ fn id(report: &Progress) -> AttemptId {
 
 #[cfg(test)]
 mod tests {
-    use farmhand_store::{DbConfig, PasswordIn};
-
     use super::*;
+    use crate::reporter::nowhere;
 
     fn report(run_id: i64, checkpoint: Option<&str>) -> Progress {
         Progress {
@@ -107,12 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn while_the_database_is_away_each_attempt_has_one_that_waits_the_newest() {
-        let nowhere = DbConfig::from_url(
-            "postgresql://farm@127.0.0.1:1/farmhand?sslmode=disable",
-            PasswordIn::Allowed,
-        )
-        .unwrap();
-        let (db, checkpoints) = (Db::new(&nowhere), Checkpoints::default());
+        let (db, checkpoints) = (nowhere(), Checkpoints::default());
         for n in 0..1_000 {
             checkpoints.note(report(n % 2, Some(&n.to_string())));
         }

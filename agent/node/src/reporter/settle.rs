@@ -19,8 +19,8 @@ use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
 
-/// How long an end whose statement took too long waits: while it is tried again, the others wait.
-const SLOW_AGAIN: Duration = Duration::from_secs(30);
+/// How long waits what a statement took too long for: while it is tried again, everything else waits.
+pub(super) const SLOW_AGAIN: Duration = Duration::from_secs(30);
 
 impl Reporter {
     /// Ends that had to wait: for open claims, or for a statement that took too long.
@@ -174,6 +174,6 @@ impl Reporter {
 }
 
 /// The database did not answer in time. When it is away, the next connection says so.
-fn is_slow(error: &StoreError) -> bool {
+pub(super) fn is_slow(error: &StoreError) -> bool {
     matches!(error, StoreError::TimedOut { .. })
 }

@@ -90,7 +90,7 @@ impl Reporter {
     /// Closes the files of attempts that get no end from this agent. They are removed, and take up the disk while they are open.
     pub(super) async fn forget(&mut self, ids: Vec<AttemptId>) {
         for id in &ids {
-            self.starts.remove(id);
+            self.starts.forget(*id);
             self.shippers.remove(id);
             self.records.forget(*id);
         }

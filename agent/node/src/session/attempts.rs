@@ -9,7 +9,7 @@ use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue, Part
 use farmhand_store::signatures;
 use jiff::Timestamp;
 
-use super::{Attempt, Input, Mode, Phase, Session};
+use super::{Input, Mode, Phase, Session};
 use crate::inbox::{NotStarted, Settled};
 use crate::outage::Unanswered;
 use crate::reporter::Report;
@@ -18,46 +18,13 @@ use crate::wardens::Whose;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, TakeoverCause};
-use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::frame::MAX_FRAME;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage, State};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage};
 
 /// As long as `claim` leaves shards to the other nodes, and a little.
 const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
 
 impl Session {
-    /// Takes over what a warden of an earlier agent runs.
-    pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
-        for (kind, report) in reports {
-            let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
-                // From a version whose notes cannot be read: its run is taken back by reconciling.
-                self.wardens
-                    .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
-                continue;
-            };
-            let slot = self.free_slots.pop_first();
-            let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
-            self.attempts.insert(
-                report.id,
-                Attempt {
-                    assignment,
-                    warden: kind,
-                    slot,
-                    since,
-                    phase: Phase::Running,
-                    cancelled: false,
-                    fenced: false,
-                    kills_heard: 0,
-                },
-            );
-            self.on_adopted_progress(&report);
-            if report.state == State::Ended {
-                self.on_exited(kind, report);
-            }
-        }
-        self.show_slots();
-    }
-
     pub(super) fn fire_if_due(&mut self, now: BootInstant) {
         while self.may_fire(now) {
             let fires = self.scheduler.take_due(self.db_clock.at(now));
@@ -378,12 +345,17 @@ impl Session {
     }
 
     pub(super) fn show_slots(&self) {
+        let metrics = &self.ctx.events.metrics;
         let used = self.attempts.values().filter(|a| a.phase != Phase::Ended).count();
-        self.ctx
-            .events
-            .metrics
+        metrics
             .runs_in_progress
             .set(i64::try_from(used).unwrap_or(i64::MAX));
+        let unkillable = (self.attempts.iter())
+            .filter(|(id, a)| a.phase != Phase::Ended && (a.unkillable || self.stuck.contains(id)))
+            .count();
+        metrics
+            .runs_unkillable
+            .set(i64::try_from(unkillable).unwrap_or(i64::MAX));
     }
 }
 

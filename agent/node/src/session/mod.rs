@@ -3,6 +3,7 @@
 //! Everything that happens arrives as an [`Input`]; a synchronous handler decides and starts what must be
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
+mod adopt;
 mod attempts;
 mod database;
 mod lease;
@@ -91,6 +92,8 @@ struct Attempt {
     cancelled: bool,
     /// Being ended, because the database does not show it as ours.
     fenced: bool,
+    /// Killed, and the kernel does not end it.
+    unkillable: bool,
     /// The newest of its children's ends that is an event already.
     kills_heard: u64,
 }
@@ -106,6 +109,7 @@ impl Attempt {
             phase,
             cancelled: false,
             fenced: false,
+            unkillable: false,
             kills_heard: 0,
         }
     }

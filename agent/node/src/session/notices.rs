@@ -22,6 +22,10 @@ impl Session {
                     run_id: id.run_id,
                     attempt: id.attempt,
                 });
+                if let Some(attempt) = self.attempts.get_mut(&id) {
+                    attempt.unkillable = true;
+                }
+                self.show_slots();
             }
             WardenInput::Event(_, WardenEvent::Progress { id, checkpoint, .. }) => {
                 self.on_progress(id, checkpoint);

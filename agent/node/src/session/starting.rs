@@ -91,6 +91,7 @@ impl Session {
                 phase: Phase::Starting,
                 cancelled: false,
                 fenced: false,
+                unkillable: false,
                 kills_heard: 0,
             },
         );

@@ -76,7 +76,6 @@ pub(super) fn measure(m: &Metrics, event: &Event) {
         }
         Event::Fenced { op, .. } => m.fence_rejections.with_label_values(&[op]).inc(),
         Event::FenceKill { .. } => m.fence_kills.with_label_values(&["killed"]).inc(),
-        Event::Unkillable { .. } => m.fence_kills.with_label_values(&["unkillable"]).inc(),
         Event::StartsRefused { .. } => m.starts_refused.set(1),
         Event::StartsResumed { .. } => m.starts_refused.set(0),
         Event::Skipped { reason, count, .. } => m.skips.with_label_values(&[reason]).inc_by(*count),

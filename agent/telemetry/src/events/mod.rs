@@ -10,10 +10,11 @@ mod text;
 mod told;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use farmhand_store::events::Event as EventRow;
 use farmhand_store::{Observer, Severity};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 pub use event::Event;
 pub use refused::Refused;
@@ -32,6 +33,8 @@ pub struct Events {
     pub metrics: Arc<Metrics>,
     address: Arc<str>,
     rows: mpsc::Sender<EventRow>,
+    /// The last row found no room.
+    full: Arc<AtomicBool>,
 }
 
 impl Events {
@@ -41,6 +44,7 @@ impl Events {
             metrics,
             address: address.into(),
             rows,
+            full: Arc::default(),
         }
     }
 
@@ -62,13 +66,23 @@ impl Events {
     pub fn emit(&self, event: Event) {
         measure::measure(&self.metrics, &event);
         self.log(&event);
-        if let Some(row) = record::row(&event, &self.address)
-            && self.rows.try_send(row).is_err()
-        {
-            self.metrics
-                .db_errors
-                .with_label_values(&["record_events", "queue_full"])
-                .inc();
+        if let Some(row) = record::row(&event, &self.address) {
+            let sent = self.rows.try_send(row);
+            // Closed: the agent leaves.
+            let full = matches!(sent, Err(TrySendError::Full(_)));
+            let was_full = self.full.swap(full, Ordering::Relaxed);
+            if sent.is_err() {
+                self.metrics
+                    .db_errors
+                    .with_label_values(&["record_events", "queue_full"])
+                    .inc();
+            }
+            if full && !was_full {
+                let waiting = self.rows.max_capacity();
+                tracing::warn!(
+                    "{waiting} events wait for the database: what happens from here on is not recorded"
+                );
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 pub use outbox::{Delivery, Verdict, claim, drop_older_than, sent};
-pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test, targets};
+pub use people::{NotificationRow, TargetRow, Trouble, mail_targets, notifications, submit_test, targets};
 
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
@@ -259,6 +259,15 @@ pub enum Turn {
     Ping,
 }
 
+impl Turn {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Deadlines => "deadlines",
+            Self::Ping => "ping",
+        }
+    }
+}
+
 /// Takes the turn unless somebody had it within `every` by the database's clock.
 pub async fn take_turn(
     db: &Db,
@@ -266,18 +275,29 @@ pub async fn take_turn(
     address: &str,
     every: std::time::Duration,
 ) -> Result<bool, StoreError> {
-    let name = match turn {
-        Turn::Deadlines => "deadlines",
-        Turn::Ping => "ping",
-    };
     let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
     let row: Option<Value> = db
         .row(
             stmt!("notify_turn"),
-            &[(&name, Type::TEXT), (&address, Type::TEXT), (&every, Type::INT8)],
+            &[
+                (&turn.name(), Type::TEXT),
+                (&address, Type::TEXT),
+                (&every, Type::INT8),
+            ],
         )
         .await?;
     Ok(row.is_some())
+}
+
+/// Gives the turn back, if `address` still has it: whoever asks next takes it.
+pub async fn give_turn_back(db: &Db, turn: Turn, address: &str) -> Result<(), StoreError> {
+    let _: Option<Value> = db
+        .row(
+            stmt!("notify_turn_back"),
+            &[(&turn.name(), Type::TEXT), (&address, Type::TEXT)],
+        )
+        .await?;
+    Ok(())
 }
 
 /// A job whose deadline somebody wants to hear of.

@@ -1,3 +1,4 @@
+-- The first time that is written down for an attempt stands: a later agent, and a repetition, say it again.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($3) AS g(run_id bigint, attempt integer, fence bigint, started_at timestamptz)
     ORDER BY g.run_id
@@ -8,7 +9,7 @@ WITH given AS MATERIALIZED (
         SELECT r.run_id, r.job_id, r.rev, r.attempt, r.key FROM farmhand.run_live r
         WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
             AND r.state IS NOT DISTINCT FROM 'running' AND r.running_at IS NOT DISTINCT FROM $1
-            AND r.session IS NOT DISTINCT FROM $2
+            AND r.session IS NOT DISTINCT FROM $2 AND r.started_at IS NULL
         LIMIT 1 FOR UPDATE
     ) l
 ), live AS (

@@ -1,0 +1,59 @@
+//! What the wardens of an earlier agent run is taken over.
+
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use jiff::Timestamp;
+
+use super::{Attempt, Phase, Session};
+use crate::reporter::Report;
+use farmhand_warden_client::request::Assignment;
+use farmhand_warden_client::wire::{AttemptReport, KillReason, Kind, State};
+
+impl Session {
+    /// Takes over what a warden of an earlier agent runs.
+    pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
+        for (kind, report) in reports {
+            let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
+                // From a version whose notes cannot be read: its run is taken back by reconciling.
+                self.wardens
+                    .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
+                continue;
+            };
+            let slot = self.free_slots.pop_first();
+            let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
+            self.attempts.insert(
+                report.id,
+                Attempt {
+                    assignment,
+                    warden: kind,
+                    slot,
+                    since,
+                    phase: Phase::Running,
+                    cancelled: false,
+                    fenced: false,
+                    unkillable: report.unkillable,
+                    kills_heard: 0,
+                },
+            );
+            self.on_adopted_progress(&report);
+            if report.state == State::Ended {
+                self.on_exited(kind, report);
+            } else {
+                self.on_adopted_start(&report);
+            }
+        }
+        self.show_slots();
+    }
+
+    /// The agent before this one may have ended before it had written the start down.
+    fn on_adopted_start(&self, report: &AttemptReport) {
+        if let Ok(at) = Timestamp::from_millisecond(report.started_wall_ms) {
+            let _ = self.ctx.reports.send(Report::Started {
+                me: self.me.clone(),
+                attempt: report.id.fenced(report.fence),
+                at,
+            });
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! In which order messages arrive, whose turn it is, and who wants mail.
+
+use std::time::Duration;
+
+use farmhand_core::notify::{TargetSpec, Topic};
+use farmhand_core::run::RunState;
+use farmhand_store::jobs::apply_all;
+use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, mail_targets, sent, take_turn};
+
+use crate::fixture::Farm;
+use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, target, told};
+
+/// What the sender gets now.
+async fn topics_claimed(farm: &Farm) -> Vec<(Topic, Delivery)> {
+    let all = claimed(farm, "a", LEASE).await;
+    all.into_iter().map(|d| (d.topic, d)).collect()
+}
+
+#[tokio::test]
+async fn a_recovery_waits_for_the_failure_before_it() {
+    let farm = farm_with(hook()).await;
+    for job in ["j", "other"] {
+        farm.job(job, told(), None).await;
+    }
+    ends(&farm, "j", RunState::Failed).await;
+    settled(&farm).await;
+    let mut first = topics_claimed(&farm).await;
+    let (topic, failure) = first.pop().unwrap();
+    assert_eq!((topic, first.len()), (Topic::Failure, 0));
+    let again = Verdict::Again {
+        error: "it is away".to_owned(),
+        pause: Duration::from_secs(1_800),
+    };
+    sent(&farm.db, &failure, &again).await.unwrap();
+    ends(&farm, "j", RunState::Succeeded).await;
+    ends(&farm, "other", RunState::Failed).await;
+    settled(&farm).await;
+    let others: Vec<_> = claimed(&farm, "a", LEASE).await;
+    let others: Vec<_> = others.iter().map(|d| d.job_id.as_deref()).collect();
+    assert_eq!(
+        others,
+        [Some("other")],
+        "the recovery waits, and nobody else for it"
+    );
+    farm.sql
+        .batch_execute("UPDATE farmhand.notification SET next_at = statement_timestamp() WHERE job_id = 'j'")
+        .await
+        .unwrap();
+    let (topic, failure) = topics_claimed(&farm).await.remove(0);
+    assert_eq!((topic, failure.tries), (Topic::Failure, 2));
+    assert_eq!(topics_claimed(&farm).await, [], "it is being sent");
+    sent(&farm.db, &failure, &Verdict::Delivered).await.unwrap();
+    assert_eq!(topics_claimed(&farm).await[0].0, Topic::Recovery);
+}
+
+#[tokio::test]
+async fn messages_that_were_made_at_once_arrive_in_the_order_in_which_it_happened() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    for state in [RunState::Failed, RunState::Succeeded, RunState::Failed] {
+        ends(&farm, "j", state).await;
+    }
+    assert_eq!(settled(&farm).await, 3);
+    let mut arrived = Vec::new();
+    while let Some((topic, delivery)) = topics_claimed(&farm).await.pop() {
+        sent(&farm.db, &delivery, &Verdict::Delivered).await.unwrap();
+        arrived.push(topic);
+    }
+    assert_eq!(arrived, [Topic::Failure, Topic::Recovery, Topic::Failure]);
+}
+
+#[tokio::test]
+async fn what_is_given_up_holds_up_nothing() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    for state in [RunState::Failed, RunState::Succeeded] {
+        ends(&farm, "j", state).await;
+    }
+    settled(&farm).await;
+    let failure = topics_claimed(&farm).await.remove(0).1;
+    let given_up = Verdict::Failed {
+        error: "no".to_owned(),
+    };
+    sent(&farm.db, &failure, &given_up).await.unwrap();
+    assert_eq!(topics_claimed(&farm).await[0].0, Topic::Recovery);
+}
+
+#[tokio::test]
+async fn targets_that_want_mail_are_those_with_an_address() {
+    let farm = farm_with(hook()).await;
+    assert_eq!(mail_targets(&farm.db).await.unwrap(), Vec::<String>::new());
+    let mail = TargetSpec {
+        email: vec!["a@b".to_owned()],
+        ..TargetSpec::default()
+    };
+    apply_all(&farm.owner, &[], None, Some(&[target(mail)]), false, "t")
+        .await
+        .unwrap();
+    assert_eq!(mail_targets(&farm.db).await.unwrap(), ["ops"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_given_back_is_the_next_agents() {
+    let farm = Farm::new().await;
+    let take = async |address: &str| take_turn(&farm.db, Turn::Ping, address, LEASE).await.unwrap();
+    let give = async |address: &str| give_turn_back(&farm.db, Turn::Ping, address).await.unwrap();
+    assert!(take("a").await);
+    give("b").await;
+    assert!(!take("b").await, "it was not its own to give");
+    give("a").await;
+    assert!(take("b").await);
+    give("a").await;
+    assert!(!take("a").await, "it is another's by now");
+}
