@@ -30,6 +30,8 @@ pub struct Guard {
     pub access: Access,
 }
 
+    /// Whether a credential that was good when the database was last asked does while it cannot be asked.
+    pub even_away: bool,
 /// Why a request was turned away; the words are a metric's label.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -170,7 +172,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
         .path_and_query()
         .is_some_and(|p| p.as_str().len() > URI)
     {
-        return Err(Refusal::TooLarge);
+        return Err(Refusal::TooLarge(BODY));
     }
     let unsafe_method = !matches!(*request.method(), Method::GET | Method::HEAD);
     match guard.access {
@@ -180,7 +182,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             }
         }
         Access::Api(needs) | Access::Page(needs) => {
-            let caller = caller(app, request.headers(), remote(request)).await?;
+            let caller = caller(guard, request.headers(), remote(request)).await?;
             let name = &caller.name;
             // A browser sends a cookie by itself, and to the proxy what the proxy goes by.
             if caller.shown != Shown::Token && unsafe_method && !origin::is_own(request.headers()) {
@@ -205,14 +207,18 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
     }
     if unsafe_method {
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::from(whole(body).await?);
+        *request.body_mut() = Body::from(whole(body, most).await?);
+    let most = match guard.access {
+        Access::Open => OPEN_BODY,
+        Access::Api(_) | Access::Page(_) => BODY,
+    };
     }
     Ok(())
 }
 
 /// The body, read within its bounds before a handler sees anything of it.
-async fn whole(body: Body) -> Result<axum::body::Bytes, Refusal> {
-    match tokio::time::timeout(BODY_TIME, to_bytes(body, BODY)).await {
+async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(Refusal::TooLarge),
         Err(_) => Err(Refusal::TooSlow),
@@ -220,7 +226,8 @@ async fn whole(body: Body) -> Result<axum::body::Bytes, Refusal> {
 }
 
 /// Whose token or session the request shows. A bad token is not made up for by a good cookie.
-async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+async fn caller(guard: &Guard, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+    let app = &guard.app;
     let (shown, text) = match headers.get(header::AUTHORIZATION) {
         Some(value) => (Shown::Token, bearer(value).ok_or(Refusal::BadToken)?),
         None => (
@@ -228,7 +235,12 @@ async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller
             session::cookie(app, headers).ok_or(Refusal::NoToken)?,
         ),
     };
-    token::known(app, shown, &text, headers, remote).await
+    match token::known(app, shown, &text, headers, remote).await {
+        Err(Refusal::Unavailable(problem)) if guard.even_away => {
+            token::was_known(app, shown, &text, headers, remote).ok_or(Refusal::Unavailable(problem))
+        }
+        answer => answer,
+    }
 }
 
 fn bearer(value: &header::HeaderValue) -> Option<String> {
