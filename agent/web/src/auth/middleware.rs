@@ -18,6 +18,8 @@ use farmhand_telemetry::events::Refused;
 
 /// Largest body of a request, in bytes.
 pub const BODY: usize = 1 << 20;
+/// Of a request that shows nobody who it is from: a login.
+const OPEN_BODY: usize = 4_096;
 /// A whole body takes no longer than this.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// Longest path with its query, in bytes.
@@ -28,10 +30,10 @@ const URI: usize = 4_096;
 pub struct Guard {
     pub app: App,
     pub access: Access,
-}
-
     /// Whether a credential that was good when the database was last asked does while it cannot be asked.
     pub even_away: bool,
+}
+
 /// Why a request was turned away; the words are a metric's label.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -52,7 +54,8 @@ pub enum Refusal {
     TooMany {
         name: Option<String>,
     },
-    TooLarge,
+    /// Larger than so many bytes.
+    TooLarge(usize),
     TooSlow,
     BadLogin,
     /// The trusted proxy's token from elsewhere.
@@ -79,7 +82,7 @@ impl Refusal {
             Self::Role { .. } => "role",
             Self::CrossSite { .. } => "cross_site",
             Self::TooMany { .. } => "rate",
-            Self::TooLarge => "body_size",
+            Self::TooLarge(_) => "body_size",
             Self::TooSlow => "body_time",
             Self::BadLogin => "bad_login",
             Self::NotTheProxy { .. } => "not_the_proxy",
@@ -124,9 +127,9 @@ impl Refusal {
             Self::TooMany { .. } => {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests").retry_after(2)
             }
-            Self::TooLarge => Problem::new(
+            Self::TooLarge(most) => Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the request is larger than {BODY} bytes, or its path than {URI}"),
+                format!("the request is larger than {most} bytes, or its path than {URI}"),
             ),
             Self::TooSlow => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
@@ -205,13 +208,13 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             request.extensions_mut().insert(caller);
         }
     }
-    if unsafe_method {
-        let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::from(whole(body, most).await?);
     let most = match guard.access {
         Access::Open => OPEN_BODY,
         Access::Api(_) | Access::Page(_) => BODY,
     };
+    if unsafe_method {
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::from(whole(body, most).await?);
     }
     Ok(())
 }
@@ -220,7 +223,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
 async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
     match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Refusal::TooLarge),
+        Ok(Err(_)) => Err(Refusal::TooLarge(most)),
         Err(_) => Err(Refusal::TooSlow),
     }
 }
