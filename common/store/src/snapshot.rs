@@ -59,7 +59,7 @@ pub struct FarmSnapshot {
     /// Enabled jobs beyond these.
     #[serde(skip)]
     pub jobs_left_out: i64,
-    /// Age of the oldest snapshot held open: transactions, and seconds where known.
+    /// Ages of the oldest snapshots held open: the most transactions, and the most seconds where they are known.
     #[serde(skip)]
     pub oldest_snapshot: (i64, f64),
 }
