@@ -50,6 +50,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
     (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due'), 0)::float8
         AS oldest_due_age,
+    coalesce((SELECT extract(epoch FROM statement_timestamp() - min(n.created_at)) FROM farmhand.notification n
+        WHERE n.state = 'waiting'), 0)::float8 AS oldest_notification_age,
     (SELECT coalesce(jsonb_object_agg(h.state, h.n), '{}')
         FROM (SELECT h.state, count(*) AS n FROM held h GROUP BY h.state) h) AS unhealthy,
     (SELECT coalesce(jsonb_agg(s), '[]') FROM stuck s) AS stuck,
