@@ -253,6 +253,10 @@ async fn large_and_slow_requests_end_within_their_bounds() {
     let large = format!(r#"{{"params": {{"since": "{}"}}}}"#, "x".repeat(1 << 20));
     f.post(&token, path, &large).await.problem(413);
     f.recorded("body_size").await;
+    // Of a login, which anybody may send, a few KiB are taken.
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let long = format!("token={}", "x".repeat(8 << 10));
+    assert_eq!(send(f.port, "POST", "/login", &form, &long).await.status, 413);
     // Nobody is asked for a body before they have shown a token.
     let endless = format!("POST {path} HTTP/1.1\r\nHost: farm\r\nContent-Length: 1000000000\r\n\r\n");
     let started = Instant::now();

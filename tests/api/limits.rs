@@ -100,3 +100,42 @@ async fn the_metrics_ask_for_a_token_where_that_is_wanted() {
         "{reply:?}"
     );
 }
+
+#[tokio::test]
+async fn actions_that_wait_shut_nobody_out() {
+    let f = Fixture::new().await;
+    let (operator, other) = (f.token("ops", "operator", "1h"), f.token("other", "viewer", "1h"));
+    let run = f.farm.submit("long").await;
+    until(&f, run, "running").await;
+    let lock = f.farm.database.client().await;
+    let admin = f.farm.database.admin().await;
+    let hold = "BEGIN; SELECT FROM farmhand.run_live FOR UPDATE";
+    lock.batch_execute(hold).await.expect("the run's row");
+    let path = format!("/api/v1/runs/{run}/cancel");
+    // As many as an agent does at once.
+    let cancel = async || f.post(&operator, &path, "").await.status;
+    let waiting = async || {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            AND query LIKE '%cancel_requested = true%' AND pid <> pg_backend_pid()";
+        admin.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0)
+    };
+    let asks = async {
+        f.farm
+            .eventually("both actions wait", SOON, async || match waiting().await {
+                2 => Ok(()),
+                n => Err(format!("{n} do")),
+            })
+            .await;
+        // It was never shown: the database is asked for it.
+        let status = f.get(&other, ME).await.status;
+        let still = waiting().await;
+        lock.batch_execute("ROLLBACK").await.expect("the lock is gone");
+        (status, still)
+    };
+    let (_, _, answered) = tokio::join!(cancel(), cancel(), asks);
+    assert_eq!(
+        answered,
+        (200, 2),
+        "the status, and the actions that waited meanwhile"
+    );
+}

@@ -224,3 +224,29 @@ async fn runs_are_found_and_cancelled_by_a_label_and_a_parameter() {
     assert!(text.contains(r#"name="param" value="tenant=7""#), "{text}");
     assert_eq!(f.get(&token, "/runs?label=batch").await.status, 400);
 }
+
+#[tokio::test]
+async fn a_choice_looks_through_a_bounded_number_of_runs_and_says_when_there_are_more() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    // Without what counts ends: only their number matters.
+    let sql = "SET session_replication_role = replica;
+        INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, ended_by,
+            running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, finished_at, first_due, last_due)
+        SELECT nextval('farmhand.run_id_seq'), 'done', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n1', 1, 1, 1, 0,
+            0, '{}', now(), now(), now() - interval '1 hour', now(), now() FROM generate_series(1, 200001);
+        RESET session_replication_role";
+    let admin = f.farm.database.admin().await;
+    admin.batch_execute(sql).await.expect("the runs");
+    let path = "/api/v1/runs/retry";
+    let choice = json!({"job": "done", "state": ["failed"]}).to_string();
+    let problem = f.post(&token, path, &choice).await.problem(409);
+    let title = problem["title"].as_str().expect("a title");
+    assert!(title.contains("of the newest 200000 runs 0 match"), "{problem}");
+    let lately = json!({"job": "done", "state": ["failed"], "since": jiff::Timestamp::now()}).to_string();
+    let done = f.post(&token, path, &lately).await.json();
+    assert!(
+        done["what"].as_str().expect("what").starts_with("no run matches"),
+        "{done}"
+    );
+}

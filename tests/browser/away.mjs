@@ -7,6 +7,17 @@ await script(async () => {
   await page.goto(`${base}/`);
   const link = page.locator(".link"), box = page.locator("#outage");
   await eventually("the page is live", async () => (await link.innerText()) === "live");
+  // Nothing changes meanwhile: the page asks again by itself.
+  const refusals = [429, 500];
+  let served = 0;
+  await page.route(`${base}/`, (route) => {
+    const status = refusals.shift();
+    served += status ? 0 : 1;
+    return status ? route.fulfill({ status, body: "" }) : route.continue();
+  });
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await eventually("it asks until it is answered, and is live", async () => served > 0 && (await link.innerText()) === "live");
+  await page.unroute(`${base}/`);
   await please("cut");
   await eventually("it says that the database is away", async () =>
     (await box.isVisible()) && /The database has not answered since/.test(await box.innerText()));

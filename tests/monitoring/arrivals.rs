@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use farmhand_tests::alerts::{Scale, source};
-use farmhand_tests::farm::{Farm, SOON, stop};
+use farmhand_tests::farm::{Farm, SOON, send, stop};
 use farmhand_tests::no_forks::NoForks;
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::watch::{Arrival, Watch};
@@ -39,8 +39,14 @@ const JOBS: &str = "
     [job.homeless]
     where = { nowhere = 'yes' }
     command = ['true']
+    [job.poison]
+    where = { node = 'n1' }
+    command = [WITNESS, '600000', 'beat=1000']
+    [notify.nobody]
+    webhook = 'http://127.0.0.1:1/'
     [job.flaky]
     where = { storm = 'yes' }
+    notify = ['nobody']
     retry = { max = 1, backoff = 'constant', base = '100ms' }
     command = ['false']
     [job.timed]
@@ -201,8 +207,6 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     let lost = provoked.arrives("FarmhandNodeLost", killed, &farm).await;
     assert_eq!(lost.labels["node"], "n3");
     provoked.arrives("FarmhandTakeoverStorm", killed, &farm).await;
-    let poison = provoked.arrives("FarmhandPoisonJob", killed, &farm).await;
-    assert_eq!(poison.labels["job_name"], "long");
     let held_up = provoked.arrives("FarmhandLeaseStuck", stuck, &farm).await;
     assert_eq!(
         (
@@ -221,6 +225,11 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     for run in others {
         farm.over(run, SOON).await;
     }
+    let poisoned = Instant::now();
+    poison(&mut farm).await;
+    provoked
+        .arrives_of("FarmhandPoisonJob", Some("poison"), poisoned, &farm)
+        .await;
     farm.ok(&["job", "run", "weary", "-p", "seconds=600"]);
     let weary = Instant::now();
     let slow = provoked.arrives("FarmhandRunSlow", weary, &farm).await;
@@ -230,6 +239,9 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     let full = Instant::now();
     provoked.arrives("FarmhandNodeCannotStart", full, &farm).await;
     drop(forks);
+    provoked
+        .arrives("FarmhandNotificationsDelayed", killed, &farm)
+        .await;
     fence(&mut farm).await;
     panels(&farm, &watch).await;
 
@@ -271,6 +283,17 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
             delay.as_secs_f64(),
             SCALE.hold(&rule.hold)
         );
+    }
+}
+
+/// A run loses its warden as often as a job may not within an hour.
+async fn poison(farm: &mut Farm) {
+    let run = farm.submit("poison").await;
+    for attempt in 1..=3 {
+        farm.lives(run, attempt).await;
+        for warden in farm.agent("n1").wardens() {
+            send(warden.pid, libc::SIGKILL);
+        }
     }
 }
 

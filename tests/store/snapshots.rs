@@ -3,6 +3,7 @@ use std::time::Duration;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
 use farmhand_store::protocol::{Finish, Fire, claim, close, finish, fire};
+use farmhand_store::reading;
 use farmhand_store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
 use uuid::Uuid;
 
@@ -152,6 +153,99 @@ async fn a_snapshot_held_open_elsewhere_is_seen() {
     }
     let (transactions, seconds) = snapshot(&farm, 1).await.oldest_snapshot;
     assert!(transactions >= 3 && seconds > 0.0, "{transactions} {seconds}");
+}
+
+/// A slot and a standby do not say since when they keep what they keep.
+#[tokio::test]
+async fn of_what_is_held_open_the_most_transactions_and_the_most_seconds_are_seen() {
+    let farm = Farm::new().await;
+    let (older, other) = (farm.test.client().await, farm.test.client().await);
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    older.batch_execute(begin).await.unwrap();
+    other.batch_execute(begin).await.unwrap();
+    other.batch_execute("SELECT FROM farmhand.node").await.unwrap();
+    for _ in 0..3 {
+        farm.i64("SELECT nextval('farmhand.run_id_seq') + txid_current()")
+            .await;
+    }
+    // The first to begin keeps the fewest.
+    older.batch_execute("SELECT FROM farmhand.node").await.unwrap();
+    let held = "FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+        AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()";
+    let most = farm
+        .i64_of_sessions(&format!("SELECT max(age(backend_xmin))::bigint {held}"))
+        .await;
+    let longest = format!(
+        "SELECT floor(extract(epoch FROM clock_timestamp() - min(xact_start)) * 1000)::bigint {held}"
+    );
+    let longest = farm.i64_of_sessions(&longest).await;
+    let (transactions, seconds) = snapshot(&farm, 1).await.oldest_snapshot;
+    assert!(transactions >= most, "{transactions} of {most}");
+    assert!(seconds * 1000.0 >= longest as f64, "{seconds} s of {longest} ms");
+}
+
+/// Rows as agents write them, so that a death is one whatever it ended.
+#[tokio::test]
+async fn what_a_job_lost_with_one_death_counts_once() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), None).await;
+    let deaths = async || snapshot(&farm, 10).await.jobs[0].recent_takeovers;
+    let lost = async |run: i64, attempt: i32, session: i64| {
+        let sql = "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome,
+                ended_by)
+            VALUES ($1, 'j', $2, 'a', $3, 1, now(), now(), 'lost', 'holder')";
+        farm.sql.execute(sql, &[&run, &attempt, &session]).await.unwrap();
+    };
+    for run in 1..=3 {
+        lost(run, 1, 1).await;
+    }
+    assert_eq!(deaths().await, 1, "three runs of one node");
+    lost(1, 2, 2).await;
+    assert_eq!(deaths().await, 2, "its next session");
+    // A warden dies, and its agent goes on.
+    lost(1, 3, 2).await;
+    lost(1, 4, 2).await;
+    assert_eq!(deaths().await, 4, "each ended the run once");
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_over_is_as_old_as_the_page_says() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    farm.sql
+        .batch_execute("UPDATE farmhand.run_live SET ready_at = now() - interval '1 hour'")
+        .await
+        .unwrap();
+    expire_now(&farm, &me).await;
+    let seen = snapshot(&farm, 10).await;
+    let page = reading::farm(&farm.db)
+        .await
+        .unwrap()
+        .oldest_due
+        .expect("it waits");
+    assert_eq!(page.run_id, run.run_id);
+    let since = seen.at - seen.oldest_due_age;
+    let page = page.ready_at.as_millisecond() as f64 / 1000.0;
+    assert!(
+        (since - page).abs() < 60.0,
+        "since {since}, on the page since {page}"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_message_that_waits_is_told() {
+    let farm = Farm::new().await;
+    let age = async || snapshot(&farm, 10).await.oldest_notification_age;
+    assert_eq!(age().await, 0.0);
+    let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
+        VALUES ('ops', 'webhook', 'test', 'a', '{}', now() - interval '20 min'), ('ops', 'email', 'test', 'b', '{}', now())";
+    farm.sql.batch_execute(sql).await.unwrap();
+    let waits = age().await;
+    assert!((1_200.0..2_400.0).contains(&waits), "{waits}");
+    let ends = "UPDATE farmhand.notification SET state = 'delivered', ended_at = now()";
+    farm.sql.batch_execute(ends).await.unwrap();
+    assert_eq!(age().await, 0.0);
 }
 
 #[tokio::test]

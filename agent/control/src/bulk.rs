@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::Db;
-use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
+use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
 use jiff::Timestamp;
 
 use crate::{Kind, Refusal, jobs as job, runs};
 
-/// Rows of a page.
-const PAGE: i64 = 1_000;
+/// Runs that one choice looks through, as `farmhand run ls` does.
+const LOOKED_THROUGH: i64 = 20 * SCANNED;
 
 /// What is to be done with each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,8 @@ impl Chosen {
     /// The runs, the newest first; none when nothing matches.
     ///
     /// # Errors
-    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`.
+    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`, or
+    /// when there is more to look through than one choice may.
     pub async fn find(&self, db: &Db, bulk: BulkAction, most: usize) -> Result<Vec<Picked>, Refusal> {
         if self.runs.len() > most {
             return Err(too_many(most));
@@ -137,9 +138,13 @@ impl Chosen {
             (ended || due) && self.upto.is_none_or(|last| run.run_id <= last)
         };
         let mut found = Vec::new();
-        let mut paging = Paging::first(PAGE);
-        loop {
+        let mut paging = Paging::first(MOST);
+        let mut looked = 0;
+        while looked < LOOKED_THROUGH {
             let page = reading::runs(db, &filter, &paging).await?;
+            let rows = i64::try_from(page.items.len()).unwrap_or(MOST);
+            // A page that is not full looked through all that one may.
+            looked += if rows < MOST { SCANNED } else { MOST };
             found.extend(page.items.into_iter().filter(fits).map(|run| Picked {
                 run_id: run.run_id,
                 job_id: run.job_id,
@@ -153,6 +158,12 @@ impl Chosen {
                 None => return Ok(found),
             }
         }
+        let n = found.len();
+        let what =
+            format!("of the newest {looked} runs {n} match, and there are older ones; nothing was done");
+        Err(Refusal::new(Kind::Refused, what)
+            .why("so many runs are looked through at once")
+            .next("name a time with since and until, or the runs by number"))
     }
 
     /// The options of the command that chooses the same.

@@ -52,7 +52,7 @@
     while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
   }
 
-  let fetching = false, again = false, last = 0;
+  let fetching = false, again = false, last = 0, later = 0, pause = 0;
   async function refresh() {
     if (document.hidden || !($("[data-live]") || since)) return;
     if (fetching) return void (again = true);
@@ -61,6 +61,7 @@
     try {
       const reply = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual" });
       if (reply.ok) {
+        pause = 0;
         const page = new DOMParser().parseFromString(await reply.text(), "text/html");
         for (const part of $$("[data-live]")) {
           const fresh = page.getElementById(part.id);
@@ -71,7 +72,16 @@
         current();
         document.dispatchEvent(new Event("farm:fresh"));
       } else if (reply.type === "opaqueredirect" || reply.status === 401) location.reload();
-      else state(reply.status === 503 ? "nodb" : "away");
+      else if (reply.status === 503) state("nodb");
+      else {
+        state("away");
+        // Too many requests, or a defect: no message of the stream says that it is over.
+        if (reply.status === 429 || reply.status >= 500) {
+          pause = Math.min(30000, pause * 2 || 2000);
+          clearTimeout(later);
+          later = setTimeout(refresh, pause);
+        }
+      }
     } catch { state("gone"); }
     fetching = false;
     if (again) { again = false; soon(); }

@@ -2,10 +2,11 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-use farmhand_store::Db;
 use farmhand_store::proxy::TrustedProxy;
 use farmhand_store::reading::Reading;
+use farmhand_store::{Db, StoreError};
 use farmhand_telemetry::Health;
 use farmhand_telemetry::events::Events;
 use tokio::sync::Semaphore;
@@ -14,6 +15,11 @@ use crate::{auth, changes, refusals};
 
 /// Actions that use the agent's own connections at once; the others wait.
 const ACTIONS: usize = 2;
+/// Credentials that are asked for at once, beside the actions. One connection is left for the agent.
+const LOOKUPS: usize = 1;
+/// A credential that the database has not told of within this, with the wait for others', cannot be asked for now. Shorter
+/// than the time that Prometheus waits for metrics.
+const LOOKUP: Duration = Duration::from_secs(5);
 /// Searches of output at once; the others wait. Each keeps one of the connections that pages read on for two seconds.
 const SEARCHES: usize = 1;
 
@@ -25,7 +31,7 @@ pub struct App(Arc<Parts>);
 pub struct Parts {
     /// Where what handlers did is told.
     pub events: Events,
-    /// The agent's own connections: for credentials and actions, through [`App::acting`].
+    /// The agent's own connections: for actions, through [`App::acting`], and credentials, through [`App::credentials`].
     pub(crate) db: Db,
     /// For everything that only looks.
     pub reading: Reading,
@@ -42,6 +48,7 @@ pub struct Parts {
     pub(crate) auth: auth::Auth,
     pub(crate) refusals: refusals::Refusals,
     acting: Semaphore,
+    lookups: Semaphore,
     searching: Semaphore,
 }
 
@@ -76,6 +83,7 @@ impl App {
             proxy,
             auth: auth::Auth::default(),
             acting: Semaphore::new(ACTIONS),
+            lookups: Semaphore::new(LOOKUPS),
             searching: Semaphore::new(SEARCHES),
         }))
     }
@@ -85,6 +93,20 @@ impl App {
         // It is never closed, so this cannot fail.
         let _permit = self.acting.acquire().await;
         work(&self.db).await
+    }
+
+    /// Asks for a credential, or begins or ends a session: beside actions, however long those take, and within [`LOOKUP`].
+    pub async fn credentials<T>(
+        &self,
+        work: impl AsyncFnOnce(&Db) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let asked = async {
+            // It is never closed, so this cannot fail.
+            let _permit = self.lookups.acquire().await;
+            work(&self.db).await
+        };
+        let late = |_| StoreError::Unreachable(format!("no answer about a credential within {LOOKUP:?}"));
+        tokio::time::timeout(LOOKUP, asked).await.map_err(late)?
     }
 
     /// Searches output, one search at a time: the other connections that read are for pages.

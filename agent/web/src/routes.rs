@@ -152,6 +152,7 @@ impl Routes {
             let guarding = Guard {
                 app: app.clone(),
                 access,
+                even_away: false,
             };
             let handler = handler.route_layer(middleware::from_fn_with_state(guarding, guard));
             router = router.route(&path, handler);

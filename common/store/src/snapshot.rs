@@ -41,6 +41,8 @@ pub struct FarmSnapshot {
     pub claims_open: bool,
     /// Seconds; 0 while nothing is due.
     pub oldest_due_age: f64,
+    /// Seconds, of the oldest message that waits to be delivered; 0 while none does.
+    pub oldest_notification_age: f64,
     /// Leases on runs that are not as they should be, by state.
     pub unhealthy: BTreeMap<String, i64>,
     /// The oldest 100 of them.
@@ -59,7 +61,7 @@ pub struct FarmSnapshot {
     /// Enabled jobs beyond these.
     #[serde(skip)]
     pub jobs_left_out: i64,
-    /// Age of the oldest snapshot held open: transactions, and seconds where known.
+    /// Ages of the oldest snapshots held open: the most transactions, and the most seconds where they are known.
     #[serde(skip)]
     pub oldest_snapshot: (i64, f64),
 }
@@ -150,7 +152,7 @@ pub struct JobPoint {
     pub since: Timestamp,
     /// How often in a row it failed.
     pub consecutive_failures: i64,
-    /// Attempts lost to a node's or a warden's end and tried again, within the last hour.
+    /// Ends of nodes or wardens with which it lost attempts within the last hour; at least so many.
     pub recent_takeovers: i64,
     #[serde(default)]
     total: i64,

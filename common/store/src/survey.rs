@@ -39,7 +39,7 @@ pub struct Server {
     pub now: Timestamp,
     /// Longer than this client is connected when a pooler lent the backend.
     pub backend_age_seconds: f64,
-    /// The oldest one; none when there is none.
+    /// The one that keeps most dead rows; none when there is none.
     pub oldest_snapshot: Option<Snapshot>,
 }
 
@@ -52,7 +52,8 @@ pub struct Snapshot {
     pub who: String,
     /// How many transactions began since.
     pub transactions: i64,
-    /// Unknown for replication slots, and for others' sessions without the role pg_read_all_stats.
+    /// Of the oldest of all, which may be another one: unknown for replication slots, and for others' sessions without the role
+    /// pg_read_all_stats.
     pub seconds: Option<f64>,
 }
 

@@ -49,6 +49,8 @@ pub struct Alert {
     pub description: String,
     /// Series under which it fires, and under which it does not although it might.
     pub fires: Case,
+    /// Others under which it fires.
+    pub fires_too: Option<Case>,
     pub quiet: Case,
 }
 

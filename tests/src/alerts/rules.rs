@@ -37,17 +37,20 @@ pub(super) fn annotations(alert: &Alert) -> Value {
     })
 }
 
-/// What `promtool test rules` runs: for each alert once that it fires and once that it does not.
+/// What `promtool test rules` runs: for each alert once or twice that it fires, and once that it does not.
 pub fn unit_tests(source: &Source) -> String {
     let tests: Vec<Value> = source
         .alerts
         .iter()
         .flat_map(|a| {
+            let too = a.fires_too.as_ref();
             [
-                test(a, &a.fires, "fires", true),
-                test(a, &a.quiet, "stays quiet", false),
+                Some(test(a, &a.fires, "fires", true)),
+                too.map(|case| test(a, case, "fires too", true)),
+                Some(test(a, &a.quiet, "stays quiet", false)),
             ]
         })
+        .flatten()
         .collect();
     yaml::document(&json!({
         "rule_files": ["farmhand.rules.yml"],

@@ -130,7 +130,10 @@ fn snapshot(oldest: Option<&Snapshot>) -> Check {
         || format!("{} transactions", held.transactions),
         |seconds| format!("{seconds:.0} s, {} transactions", held.transactions),
     );
-    let found = format!("the oldest is {age} old: {} ({})", held.what, held.who);
+    let found = format!(
+        "the oldest is {age} old; most is kept by: {} ({})",
+        held.what, held.who
+    );
     let old = held.seconds.is_some_and(|s| s > SNAPSHOT_SECONDS) || held.transactions > SNAPSHOT_TRANSACTIONS;
     if !old {
         return Check::ok("old snapshots", found);

@@ -45,6 +45,11 @@ pub(crate) fn families(
         "How long the oldest claimable run has waited",
         farm.oldest_due_age,
     );
+    all.one(
+        "oldest_notification_age_seconds",
+        "How long the oldest message has waited to be delivered",
+        farm.oldest_notification_age,
+    );
     let running = farm.queue.get("running").copied().unwrap_or(0);
     let unhealthy: i64 = farm.unhealthy.values().sum();
     all.states(
@@ -166,7 +171,7 @@ impl Families {
         );
         let takeovers = self.gauge(
             "job_recent_takeovers",
-            "Attempts lost with their node or warden and tried again, within the last hour",
+            "How many nodes or wardens ended with attempts of the job within the last hour, at least",
             &["job_name"],
         );
         for job in jobs {

@@ -14,7 +14,12 @@ pub(crate) mod query;
 mod runs;
 mod stream;
 
+use std::sync::LazyLock;
+
 pub(super) use actions::act;
+use axum::http::header;
+use axum::response::IntoResponse;
+use bytes::Bytes;
 use farmhand_store::Role;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -67,6 +72,11 @@ async fn me(caller: Caller) -> Json<LeaseIdentity> {
 /// This document
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "api",
     responses((status = 200, body = serde_json::Value)))]
-async fn openapi() -> Json<utoipa::openapi::OpenApi> {
-    Json(super::routes().openapi())
+async fn openapi() -> impl IntoResponse {
+    // Anybody may ask, as often as they like. Its keys are text, so that it can always be written.
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+        let document = serde_json::to_vec(&crate::routes().openapi());
+        document.unwrap_or_default().into()
+    });
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone())
 }

@@ -18,6 +18,8 @@ use farmhand_telemetry::events::Refused;
 
 /// Largest body of a request, in bytes.
 pub const BODY: usize = 1 << 20;
+/// Of a request that shows nobody who it is from: a login.
+const OPEN_BODY: usize = 4_096;
 /// A whole body takes no longer than this.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// Longest path with its query, in bytes.
@@ -28,6 +30,8 @@ const URI: usize = 4_096;
 pub struct Guard {
     pub app: App,
     pub access: Access,
+    /// Whether a credential that was good when the database was last asked does while it cannot be asked.
+    pub even_away: bool,
 }
 
 /// Why a request was turned away; the words are a metric's label.
@@ -50,7 +54,8 @@ pub enum Refusal {
     TooMany {
         name: Option<String>,
     },
-    TooLarge,
+    /// Larger than so many bytes.
+    TooLarge(usize),
     TooSlow,
     BadLogin,
     /// The trusted proxy's token from elsewhere.
@@ -77,7 +82,7 @@ impl Refusal {
             Self::Role { .. } => "role",
             Self::CrossSite { .. } => "cross_site",
             Self::TooMany { .. } => "rate",
-            Self::TooLarge => "body_size",
+            Self::TooLarge(_) => "body_size",
             Self::TooSlow => "body_time",
             Self::BadLogin => "bad_login",
             Self::NotTheProxy { .. } => "not_the_proxy",
@@ -122,9 +127,9 @@ impl Refusal {
             Self::TooMany { .. } => {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests").retry_after(2)
             }
-            Self::TooLarge => Problem::new(
+            Self::TooLarge(most) => Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the request is larger than {BODY} bytes, or its path than {URI}"),
+                format!("the request is larger than {most} bytes, or its path than {URI}"),
             ),
             Self::TooSlow => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
@@ -170,7 +175,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
         .path_and_query()
         .is_some_and(|p| p.as_str().len() > URI)
     {
-        return Err(Refusal::TooLarge);
+        return Err(Refusal::TooLarge(BODY));
     }
     let unsafe_method = !matches!(*request.method(), Method::GET | Method::HEAD);
     match guard.access {
@@ -180,7 +185,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             }
         }
         Access::Api(needs) | Access::Page(needs) => {
-            let caller = caller(app, request.headers(), remote(request)).await?;
+            let caller = caller(guard, request.headers(), remote(request)).await?;
             let name = &caller.name;
             // A browser sends a cookie by itself, and to the proxy what the proxy goes by.
             if caller.shown != Shown::Token && unsafe_method && !origin::is_own(request.headers()) {
@@ -203,24 +208,29 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             request.extensions_mut().insert(caller);
         }
     }
+    let most = match guard.access {
+        Access::Open => OPEN_BODY,
+        Access::Api(_) | Access::Page(_) => BODY,
+    };
     if unsafe_method {
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::from(whole(body).await?);
+        *request.body_mut() = Body::from(whole(body, most).await?);
     }
     Ok(())
 }
 
 /// The body, read within its bounds before a handler sees anything of it.
-async fn whole(body: Body) -> Result<axum::body::Bytes, Refusal> {
-    match tokio::time::timeout(BODY_TIME, to_bytes(body, BODY)).await {
+async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Refusal::TooLarge),
+        Ok(Err(_)) => Err(Refusal::TooLarge(most)),
         Err(_) => Err(Refusal::TooSlow),
     }
 }
 
 /// Whose token or session the request shows. A bad token is not made up for by a good cookie.
-async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+async fn caller(guard: &Guard, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+    let app = &guard.app;
     let (shown, text) = match headers.get(header::AUTHORIZATION) {
         Some(value) => (Shown::Token, bearer(value).ok_or(Refusal::BadToken)?),
         None => (
@@ -228,7 +238,12 @@ async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller
             session::cookie(app, headers).ok_or(Refusal::NoToken)?,
         ),
     };
-    token::known(app, shown, &text, headers, remote).await
+    match token::known(app, shown, &text, headers, remote).await {
+        Err(Refusal::Unavailable(problem)) if guard.even_away => {
+            token::was_known(app, shown, &text, headers, remote).ok_or(Refusal::Unavailable(problem))
+        }
+        answer => answer,
+    }
 }
 
 fn bearer(value: &header::HeaderValue) -> Option<String> {

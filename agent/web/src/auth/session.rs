@@ -91,7 +91,7 @@ async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusa
     let hash = token::hash(&secret).ok_or(Refusal::BadToken)?;
     let shown = token::hash(text).ok_or(Refusal::BadToken)?;
     let begun = app
-        .acting(async |db| tokens::begin_session(db, &hash, &shown, &remote.to_string(), VALID).await)
+        .credentials(async |db| tokens::begin_session(db, &hash, &shown, &remote.to_string(), VALID).await)
         .await
         .map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
     if !begun {
@@ -107,7 +107,7 @@ pub async fn logout(State(app): State<App>, caller: Caller, headers: HeaderMap) 
         caller.shown == Shown::Session,
         cookie(&app, &headers).and_then(|text| token::hash(&text)),
     ) {
-        app.acting(async |db| tokens::end_session(db, &hash).await)
+        app.credentials(async |db| tokens::end_session(db, &hash).await)
             .await?;
         app.auth.known.forget(&(Shown::Session, hash));
     }

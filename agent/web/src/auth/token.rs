@@ -66,10 +66,10 @@ impl Cache {
         (now < *until).then(|| row.clone())
     }
 
-    /// Whether it was good once: others who guess do not keep it out.
-    fn met(&self, key: &(Shown, Hash)) -> bool {
+    /// As it was when the database was last asked, if it was good then: others who guess do not keep it out.
+    fn last(&self, key: &(Shown, Hash)) -> Option<Known> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.contains_key(key)
+        known.get(key).map(|(row, _)| row.clone())
     }
 
     fn put(&self, key: (Shown, Hash), row: Known, now: Instant) {
@@ -96,63 +96,79 @@ pub async fn known(
     remote: IpAddr,
 ) -> Result<Caller, Refusal> {
     let now = Instant::now();
-    let hash = hash(text).ok_or(Refusal::BadToken)?;
-    let believed = app.auth.known.get(&(shown, hash), now);
-    let fresh = believed.is_none();
-    let row = match believed {
+    let key = (shown, hash(text).ok_or(Refusal::BadToken)?);
+    let row = match app.auth.known.get(&key, now) {
         Some(row) => row,
         None => {
-            // Each guess costs the database a statement; those that are known cost none. Where an address has guessed too
-            // often, its credentials are looked at one at a time: a good one behind the same address still comes through.
-            let guesses = !app.auth.known.met(&(shown, hash)) && !app.auth.limits.may_guess(remote);
-            let _turn = match guesses {
-                true => app.auth.doubted.acquire().await.ok(),
-                false => None,
-            };
-            let found = app
-                .acting(async |db| match shown {
-                    Shown::Token | Shown::User => tokens::find_token(db, &hash).await,
-                    Shown::Session => tokens::find_session(db, &hash).await,
-                })
-                .await;
-            let found = found.map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
-            match found {
-                Some(row) => row,
-                None if guesses => return Err(Refusal::TooMany { name: None }),
-                None => {
-                    app.auth.limits.guessed(remote);
-                    return Err(Refusal::BadToken);
-                }
-            }
+            let row = asked(app, key, remote).await?;
+            // Only from the database: what is believed is not believed for longer because it is used.
+            app.auth.known.put(key, row.clone(), now);
+            row
         }
     };
-    let same: bool = hex::encode(hash).as_bytes().ct_eq(row.hash.as_bytes()).into();
-    if !same {
-        return Err(Refusal::BadToken);
-    }
-    if row.standing != Standing::Good {
-        app.auth.limits.guessed(remote);
-        return Err(Refusal::Stale {
+    caller(app, shown, row, headers, remote)
+}
+
+/// Whose credential it was when the database was last asked, if it was good then: for what may be told while it cannot be asked.
+pub fn was_known(app: &App, shown: Shown, text: &str, headers: &HeaderMap, remote: IpAddr) -> Option<Caller> {
+    let row = app.auth.known.last(&(shown, hash(text)?))?;
+    caller(app, shown, row, headers, remote).ok()
+}
+
+/// What the database says of a credential; one that is not good any more is forgotten.
+async fn asked(app: &App, key: (Shown, Hash), remote: IpAddr) -> Result<Known, Refusal> {
+    let (shown, hash) = key;
+    // Each guess costs the database a statement; those that are known cost none. Where an address has guessed too
+    // often, its credentials are looked at one at a time: a good one behind the same address still comes through.
+    let guesses = app.auth.known.last(&key).is_none() && !app.auth.limits.may_guess(remote);
+    let _turn = match guesses {
+        true => app.auth.doubted.acquire().await.ok(),
+        false => None,
+    };
+    let found = app
+        .credentials(async |db| match shown {
+            Shown::Token | Shown::User => tokens::find_token(db, &hash).await,
+            Shown::Session => tokens::find_session(db, &hash).await,
+        })
+        .await
+        .map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
+    let refusal = match found {
+        Some(row) if !is_of(&row, &hash) => return Err(Refusal::BadToken),
+        Some(row) if row.standing == Standing::Good => return Ok(row),
+        Some(row) => Refusal::Stale {
             name: row.name,
             standing: row.standing,
-        });
-    }
-    // Only from the database: what is believed is not believed for longer because it is used.
-    if fresh {
-        app.auth.known.put((shown, hash), row.clone(), now);
-    }
+        },
+        None if guesses => return Err(Refusal::TooMany { name: None }),
+        None => Refusal::BadToken,
+    };
+    app.auth.known.forget(&key);
+    app.auth.limits.guessed(remote);
+    Err(refusal)
+}
+
+fn is_of(row: &Known, hash: &Hash) -> bool {
+    hex::encode(hash).as_bytes().ct_eq(row.hash.as_bytes()).into()
+}
+
+fn caller(
+    app: &App,
+    shown: Shown,
+    row: Known,
+    headers: &HeaderMap,
+    remote: IpAddr,
+) -> Result<Caller, Refusal> {
     if let Some(proxy) = app.proxy.as_ref().filter(|proxy| proxy.token_name == row.name) {
         return proxy::user(proxy, &row, shown, headers, remote);
     }
-    let caller = Caller {
-        name: row.name.clone(),
+    Ok(Caller {
+        name: row.name,
         role: row.role,
         jobs: row.jobs,
         remote,
         token_id: row.token_id,
         shown,
-    };
-    Ok(caller)
+    })
 }
 
 #[cfg(test)]
@@ -193,5 +209,8 @@ mod tests {
         assert!(cache.get(&key, now + TRUSTED_FOR / 2).is_some());
         assert!(cache.get(&key, now + TRUSTED_FOR).is_none());
         assert!(cache.get(&(Shown::Session, key.1), now).is_none());
+        assert!(cache.last(&key).is_some(), "it was good then");
+        cache.forget(&key);
+        assert!(cache.last(&key).is_none());
     }
 }

@@ -60,7 +60,7 @@ pub use outages::Outage;
 pub use page::{MOST, Page, Paging, every, upto};
 pub use queue::{NextNow, QueuedRun, queue};
 pub use run::{AttemptRow, RunDetail, RunRow, firing, run, run_row};
-pub use runs::{RunFilter, RunItem, runs};
+pub use runs::{RunFilter, RunItem, SCANNED, runs};
 pub use troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease};
 pub use view::{LogView, Place, log_view};
 

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use farmhand_core::run::RunState;
 
 /// Rows that one page of a filter looks at, at most.
-const SCANNED: i64 = 10_000;
+pub const SCANNED: i64 = 10_000;
 
 /// Which runs; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

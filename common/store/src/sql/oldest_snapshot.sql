@@ -1,4 +1,5 @@
--- What keeps dead rows from being removed for the longest time.
+-- What keeps most dead rows from being removed, and how old the oldest is: slots and standbys do not say since when, so that
+-- the age may be another's.
 WITH held AS (
     SELECT 'session' AS what, coalesce(nullif(a.application_name, ''), a.usename::text, '?') || ', pid ' || a.pid AS who,
         age(a.backend_xmin)::bigint AS transactions,
@@ -14,5 +15,5 @@ WITH held AS (
     SELECT 'replication slot', s.slot_name::text, age(s.xmin)::bigint, NULL
     FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
 )
-SELECT h.what, h.who, h.transactions, h.seconds
-FROM held h ORDER BY h.seconds DESC NULLS LAST, h.transactions DESC LIMIT 1
+SELECT h.what, h.who, h.transactions, max(h.seconds) OVER () AS seconds
+FROM held h ORDER BY h.transactions DESC, h.seconds DESC NULLS LAST, h.who LIMIT 1

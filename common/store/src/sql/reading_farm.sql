@@ -12,9 +12,9 @@ WITH RECURSIVE level(priority) AS (
 ), claimable AS (
     SELECT c.* FROM level l CROSS JOIN LATERAL (
         SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, NULL::text AS gate,
-            -- A run that was taken over or tried again waits from then on.
-            CASE WHEN r.attempt > 0 THEN greatest(r.ready_at, (SELECT max(a.ended_at) FROM farmhand.attempt a
-                WHERE a.run_id = r.run_id)) ELSE r.ready_at END AS ready_at
+            -- A run that was taken over or tried again waits from then on, as in snapshot_farm.
+            CASE WHEN r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
+                WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END AS ready_at
         FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
         ORDER BY r.ready_at LIMIT 1000) c

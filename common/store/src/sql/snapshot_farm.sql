@@ -1,9 +1,12 @@
 -- The farm at one instant. Reads what is live, never the history. "lease_until" may be compared with the
 -- server's clock here: it was written by it, and nothing but a number on a screen hangs on it.
+-- queue: a run that was taken over or tried again waits from then on, as in reading_farm.
 WITH queue AS (
     SELECT CASE WHEN r.state = 'running' THEN 'running' WHEN r.gate IS NOT NULL THEN r.gate
             WHEN r.ready_at > statement_timestamp() THEN 'delayed' ELSE 'due' END AS state,
-        count(*) AS n, min(r.ready_at) AS oldest
+        count(*) AS n,
+        min(CASE WHEN r.state = 'due' AND r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
+            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END) AS oldest
     FROM farmhand.run_live r GROUP BY 1
 ), seat AS (
     SELECT n.address, n.lost_at,
@@ -47,6 +50,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
     (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due'), 0)::float8
         AS oldest_due_age,
+    coalesce((SELECT extract(epoch FROM statement_timestamp() - min(n.created_at)) FROM farmhand.notification n
+        WHERE n.state = 'waiting'), 0)::float8 AS oldest_notification_age,
     (SELECT coalesce(jsonb_object_agg(h.state, h.n), '{}')
         FROM (SELECT h.state, count(*) AS n FROM held h GROUP BY h.state) h) AS unhealthy,
     (SELECT coalesce(jsonb_agg(s), '[]') FROM stuck s) AS stuck,

@@ -1,9 +1,11 @@
 -- At most $2 jobs: first those that something is the matter with (failing, taken over, or with an instant
 -- decided since the last success), then those with a schedule.
+-- lost: how many nodes or wardens died at least. One that dies ends many runs, and each of them once.
 WITH lost AS MATERIALIZED (
-    SELECT a.job_id, count(*) AS n FROM farmhand.attempt a
-    WHERE a.outcome = 'lost' AND a.ended_at > statement_timestamp() - interval '1 hour'
-    GROUP BY a.job_id
+    SELECT l.job_id, greatest(count(DISTINCT (l.address, l.session)), max(l.nth)) AS n
+    FROM (SELECT a.job_id, a.address, a.session, row_number() OVER (PARTITION BY a.run_id) AS nth FROM farmhand.attempt a
+        WHERE a.outcome = 'lost' AND a.ended_at > statement_timestamp() - interval '1 hour') l
+    GROUP BY l.job_id
 ), seen AS (
     SELECT j.job_id, j.rev, farmhand.owes_success(j, o.since) AS waits, j.next_run, j.hard_ms, s.last_success, o.since,
         CASE WHEN farmhand.active(j) THEN coalesce(s.consecutive_failures, 0) ELSE 0 END AS consecutive_failures,
