@@ -224,6 +224,7 @@ fn each_command_is_found_that_the_import_made() {
                 text: format!("{shell}0 * * * * {line}\n"),
                 owner: super::super::Owner::User(None),
                 place: super::super::Place::Any,
+                notes: Vec::new(),
             };
             let import = super::super::import(&[file], &machine);
             let source = Source {
