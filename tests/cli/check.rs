@@ -92,6 +92,22 @@ fn mistakes_of_a_check_come_as_json_and_as_sarif() {
         place["region"],
         json!({"startLine": 2, "startColumn": 1, "endLine": 2, "endColumn": 7})
     );
+    for format in ["json", "sarif"] {
+        let ran = run(
+            dir.path(),
+            &["check", "good.toml", "gone.toml", "--format", format],
+        );
+        let told = read(&ran);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        let results = match format {
+            "json" => &told["mistakes"],
+            _ => &told["runs"][0]["results"],
+        };
+        assert_eq!(results.as_array().unwrap().len(), 1, "{told:#}");
+        assert!(results[0].to_string().contains("gone.toml"), "{told:#}");
+        assert!(results[0].to_string().contains("it cannot be read: "), "{told:#}");
+    }
+    run(dir.path(), &["check", "gone.toml"]).refused(2, &["gone.toml: No such file"]);
     let good = read(&run(dir.path(), &["check", "good.toml", "--format", "sarif"]).ok());
     assert_eq!(good["runs"][0]["results"], json!([]));
 }

@@ -74,14 +74,23 @@ async fn every_system_sample_applies_together() {
 }
 
 #[test]
-fn a_file_without_jobs_is_written_and_the_exit_code_says_that_there_are_none() {
+fn a_file_without_jobs_is_not_written_and_the_exit_code_says_that_there_are_none() {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let out = dir.path().join("jobs.toml");
     let out = out.to_str().unwrap();
     let none = [&sample("debian-rsnapshot.crontab"), "--system", "-o", out];
-    run(dir.path(), &none).refused(4, &["no job was imported"]);
-    let text = std::fs::read_to_string(out).unwrap();
-    assert!(text.contains("timezone = \"America/New_York\""), "{text}");
+    let why = ["no job was imported", "jobs.toml was not written"];
+    run(dir.path(), &none).refused(4, &why);
+    assert!(!Path::new(out).exists());
+    // Nor is one of an earlier import lost.
+    let good = dir.path().join("good");
+    std::fs::write(&good, "0 1 * * * x\n").unwrap();
+    run(dir.path(), &[good.to_str().unwrap(), "-o", out]).ok();
+    let before = std::fs::read_to_string(out).unwrap();
+    let told = run(dir.path(), &[&none[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((told.code, &json["output"]), (4, &Value::Null));
+    assert_eq!(std::fs::read_to_string(out).unwrap(), before);
 
     let bad = dir.path().join("bad");
     std::fs::write(&bad, "MAILTO=ops\n0 25 * * * x\n").unwrap();
@@ -183,6 +192,10 @@ fn a_job_file_with_a_secret_is_its_owners_alone() {
     std::fs::write(&crontab, "0 1 * * * x\n").unwrap();
     run(dir.path(), &args).ok();
     assert_ne!(mode(), 0o600);
+    std::fs::write(&crontab, "0 1 * * * PGPASSWORD=geheim pg_dump\n").unwrap();
+    run(dir.path(), &args).ok();
+    assert_eq!(mode(), 0o600, "a password in a command");
+    std::fs::remove_file(&out).unwrap();
     std::fs::write(&crontab, "DB_PASSWORD=geheim\n0 1 * * * x\n").unwrap();
     let told = run(dir.path(), &args).ok();
     assert_eq!(mode(), 0o600);
@@ -239,7 +252,7 @@ fn a_dry_run_shows_both_sides_and_writes_nothing() {
 }
 
 /// `farmhand import systemd` or `k8s` in this directory.
-fn of(dir: &Path, args: &[&str]) -> Ran {
+pub(super) fn of(dir: &Path, args: &[&str]) -> Ran {
     ran(command("", dir)
         .current_dir(dir)
         .env_remove("FARMHAND_DATABASE_URL")

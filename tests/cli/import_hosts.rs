@@ -157,3 +157,70 @@ fn a_crontab_is_pinned_to_its_host_or_runs_on_each_node() {
     assert!(!each.contains("where"), "{each}");
     import(dir.path(), &["tab", "--each-node", "--host", "a"]).refused(2, &["--host"]);
 }
+
+/// Writes these files below a directory.
+fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn files_of_cron_d_that_debians_cron_ignores_are_left_out_and_told() {
+    let dir = machine(&[
+        ("hosts/web-1/etc/cron.d/backup", "1 * * * * root x\n"),
+        ("hosts/web-1/etc/cron.d/backup.disabled", "2 * * * * root y\n"),
+    ]);
+    let (on, off) = (
+        "hosts/web-1/etc/cron.d/backup",
+        "hosts/web-1/etc/cron.d/backup.disabled",
+    );
+    for args in [&["--hosts", "hosts"][..], &[on, off]] {
+        let told = import(dir.path(), args).ok();
+        assert!(!told.out.contains("command  = \"y\""), "{args:?}: {told:?}");
+        let said = format!("{off}: not imported: Debian's cron ignores a file of cron.d");
+        assert!(told.err.contains(&said), "{args:?}: {told:?}");
+    }
+    // Who names it alone wants it.
+    let told = import(dir.path(), &[off]).ok();
+    assert!(told.out.contains("command  = \"y\""), "{told:?}");
+    assert!(
+        told.out.contains("#   Debian's cron ignores a file of cron.d"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn variables_that_pam_gives_crons_commands_are_told() {
+    let environment =
+        "# LC_ALL=C\nPATH=\"/usr/bin:/bin\"\nJAVA_HOME=/opt/java\nexport http_proxy=http://me:geheim@proxy\n";
+    let dir = machine(&[
+        ("hosts/web-1/etc/crontab", "1 * * * * root x\n"),
+        ("hosts/web-1/etc/cron.d/more", "2 * * * * root y\n"),
+        ("hosts/web-1/etc/environment", environment),
+        ("hosts/web-1/etc/default/locale", "LANG=de_DE.UTF-8\n"),
+        ("hosts/web-2/etc/crontab", "1 * * * * root x\n"),
+        ("hosts/web-2/etc/environment", "PATH=\"/usr/bin:/bin\"\n"),
+    ]);
+    for args in [
+        &["--hosts", "hosts"][..],
+        &["hosts/web-1/etc/crontab", "hosts/web-1/etc/cron.d/more"],
+    ] {
+        let told = import(dir.path(), args).ok();
+        for said in [
+            "hosts/web-1/etc/environment sets JAVA_HOME, http_proxy: cron gives",
+            "hosts/web-1/etc/default/locale sets LANG: cron gives",
+        ] {
+            assert_eq!(told.err.matches(said).count(), 1, "{said}: {told:?}");
+        }
+        assert!(
+            !told.err.contains("geheim") && !told.err.contains("web-2/etc/environment"),
+            "{told:?}"
+        );
+        assert!(!told.err.contains("were not read"), "{told:?}");
+    }
+}

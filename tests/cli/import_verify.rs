@@ -252,6 +252,85 @@ async fn a_missing_run_one_too_many_and_an_unknown_command_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_time_that_logs_have_is_told_and_no_other_is_safe() {
+    let week = Week::new().await;
+    let mut done = week.done();
+    // The log of web-2 ends with its third hour, that of web-1 with its sixth.
+    let third = week.from + SignedDuration::from_mins(121);
+    done.retain(|(at, host, _)| *host == "web-1" || *at < third);
+    let mut text = String::new();
+    for (at, host, message) in &done {
+        let _ = writeln!(text, "{}", rsyslog(*at, host, message));
+    }
+    let log = week.farm.file("short", &text);
+    let log = log.to_str().unwrap();
+    let said = week.verify(log, &["--utc"]).ok();
+    let last = said.out.lines().last().unwrap();
+    assert!(last.ends_with("in the time of these logs."), "{said:?}");
+    let row = |host: &str| {
+        let found = said.out.lines().find(|line| line.trim_start().starts_with(host));
+        found.unwrap_or_else(|| panic!("no {host}: {said:?}")).to_owned()
+    };
+    let time = |at: Timestamp| {
+        at.to_zoned(TimeZone::UTC)
+            .strftime("%Y-%m-%d %H:%M:%SZ")
+            .to_string()
+    };
+    let at = |seconds| week.from + SignedDuration::from_secs(seconds);
+    for (host, first, last) in [("web-1", 1, 5 * 3600 + 1801), ("web-2", 2, 2 * 3600 + 2)] {
+        let row = row(host);
+        assert!(
+            row.contains(&time(at(first))) && row.contains(&time(at(last))),
+            "{row}"
+        );
+    }
+
+    // No log of web-2 has a time at which its job was due.
+    let text: String = (text.lines())
+        .filter(|line| !line.contains(" web-2 "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let quiet = format!(
+        "{}\n",
+        rsyslog(
+            week.from - SignedDuration::from_hours(2),
+            "web-2",
+            "(CRON) INFO (x)"
+        )
+    );
+    let log = week.farm.file("quiet", &(quiet + &text));
+    let said = week.verify(log.to_str().unwrap(), &[]);
+    assert_eq!(said.code, 14, "{said:?}");
+    for part in [
+        "app-backup: no log of web-2 has the time of its instants",
+        "Not safe to switch: 1 job: without a log of their time",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_a_user_is_not_safe_and_the_logs_user_is_told() {
+    let week = Week::new().await;
+    let client = week.farm.db.client().await;
+    client
+        .batch_execute(
+            "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{user}', 'null') WHERE job_id = 'app-queue-web-1'",
+        )
+        .await
+        .unwrap();
+    let log = week.log(&week.done(), rsyslog);
+    let said = week.verify(&log, &[]);
+    assert_eq!(said.code, 14, "{said:?}");
+    for part in [
+        "app-queue-web-1: cron ran it as www, and the job names no user: write user = \"www\" into it",
+        "Not safe to switch: 1 job: differ between ",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hosts_and_logs_that_lack_are_named() {
     let week = Week::new().await;
     let mut done = week.done();
@@ -264,7 +343,8 @@ async fn hosts_and_logs_that_lack_are_named() {
     let said = week.verify(&log, &[]);
     assert_eq!(said.code, 14, "{said:?}");
     assert!(
-        said.out.contains("app-backup: no log of web-2 was read"),
+        said.out
+            .contains("app-backup: no log of web-2 has the time of its instants"),
         "{said:?}"
     );
     // Alone it is, and its long name is the node's short one.

@@ -16,6 +16,7 @@ pub(super) fn file(name: &str, text: &str, owner: Owner) -> File {
         text: text.to_owned(),
         owner,
         place: Place::Any,
+        notes: Vec::new(),
     }
 }
 

@@ -75,11 +75,8 @@ fn what_a_line_does_beside_its_command_is_taken_off_or_told() {
         );
         assert_eq!(shell(&spec), "backup --all");
         assert_eq!(serde_json::to_value(spec.overlap).unwrap(), rule);
-        assert!(
-            texts(&import)
-                .iter()
-                .any(|text| text.contains("`flock` of /tmp/lock became"))
-        );
+        let told = |part: &str| texts(&import).iter().any(|text| text.contains(part));
+        assert!(told("`flock` of /tmp/lock became") && told("a line that stays with cron"));
     }
     let two = "0 1 * * * flock -n /tmp/lock a\n0 2 * * * flock -n /tmp/lock b\n";
     let import = imported(&[file("-", two, Owner::User(None))]);
@@ -122,6 +119,63 @@ fn variables_that_look_like_passwords_are_told() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn a_command_with_a_password_is_told() {
+    for (command, secret) in [
+        ("PGPASSWORD=geheim pg_dump shop", true),
+        ("sh -c 'PGPASSWORD=geheim pg_dump shop'", true),
+        ("PGPASSWORD=\"geheim und mehr\" pg_dump shop", true),
+        ("mysqldump --password='geheim' shop", true),
+        ("curl https://me:geheim@example.com/ping", true),
+        ("PGPASSWORD=$(cat /etc/pw) pg_dump shop", false),
+        ("PGPASSWORD=\"$PW\" pg_dump shop", false),
+        ("mysqldump --password-file=/etc/pw shop", false),
+        ("curl https://example.com/?a=b@c", false),
+    ] {
+        for shell in ["", "SHELL=/bin/bash\n"] {
+            let (import, _) = one(&format!("{shell}0 1 * * * {command}\n"), Owner::User(None));
+            assert_eq!(import.secret, secret, "{command}");
+            let mut texts = texts(&import).into_iter();
+            let told = texts.any(|text| text.contains("its command holds what looks like a password"));
+            assert_eq!(told, secret, "{command}");
+        }
+    }
+}
+
+#[test]
+fn a_crontab_of_nobody_known_is_told_once_for_its_file() {
+    let text = "HOME=/srv\n0 1 * * * a\n0 2 * * * b\n";
+    let told = |owner: Owner, text: &str| {
+        let import = imported(&[file("mine", text, owner)]);
+        let found = texts(&import)
+            .iter()
+            .filter(|text| text.contains("no user is known"))
+            .count();
+        (found, import.toml.matches("--user NAME says whose").count())
+    };
+    assert_eq!(told(Owner::User(None), text), (1, 1));
+    assert_eq!(told(Owner::User(Some("deploy".to_owned())), text), (0, 0));
+    assert_eq!(told(Owner::User(None), "# nothing\n"), (0, 0));
+}
+
+#[test]
+fn what_only_cronie_heeds_is_told() {
+    let text = "CRON_TZ=UTC\n0 1 * * * a\nCRON_TZ=Asia/Tokyo\n0 1 * * * b\nRANDOM_DELAY=5\n0 1 * * * c\n";
+    let (import, wanted) = (
+        imported(&[file("mine", text, Owner::User(None))]),
+        "Only cronie heeds it",
+    );
+    let mut found = Vec::new();
+    for note in import.files[0]
+        .notes
+        .iter()
+        .filter(|note| note.text.contains(wanted))
+    {
+        found.push((note.line, note.text.split(' ').next().unwrap()));
+    }
+    assert_eq!(found, [(1, "CRON_TZ"), (5, "RANDOM_DELAY")]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::crontab::{file, imported, specs};
 fn of(host: &str, path: &str, text: &str) -> File {
     let owner = match path.contains("etc/") {
         true => Owner::System,
-        false => Owner::User(None),
+        false => Owner::User(Some("app".to_owned())),
     };
     File {
         place: Place::Node(host.to_owned()),

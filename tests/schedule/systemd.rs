@@ -18,6 +18,7 @@ pub(super) fn file(name: &str, text: &str) -> File {
         name: name.to_owned(),
         unit: name.to_owned(),
         text: text.to_owned(),
+        notes: Vec::new(),
     }
 }
 

@@ -32,10 +32,16 @@ fn timers() -> Vec<Timer> {
             unit: name.replace('@', "@main-disk"),
             text: read(&name).unwrap(),
             name,
+            notes: Vec::new(),
         };
         let unit = service_of(&timer);
         let name = unit.replace("@main-disk", "@");
-        let service = read(&name).ok().map(|text| File { name, unit, text });
+        let service = read(&name).ok().map(|text| File {
+            name,
+            unit,
+            text,
+            notes: Vec::new(),
+        });
         Timer { timer, service }
     };
     names.into_iter().map(timer).collect()

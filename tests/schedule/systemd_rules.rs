@@ -11,6 +11,7 @@ fn imported(dir: &str, unit: &str, timer: &str, service: &str) -> Import {
         name: format!("{dir}{unit}.{end}"),
         unit: format!("{unit}.{end}"),
         text: text.to_owned(),
+        notes: Vec::new(),
     };
     let machine = Machine {
         timezone: "UTC",
@@ -134,15 +135,45 @@ fn a_timer_that_starts_no_service_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_masked_unit_is_no_job_and_that_is_told() {
+    let service = "[Service]\nExecStart=/bin/a\n";
+    for (timer, service) in [("", service), (DAILY, "")] {
+        let import = imported("", "x", timer, service);
+        assert!(
+            jobs(&import).is_empty() && said(&import, "it is masked"),
+            "{}",
+            import.toml
+        );
+        assert!(import.toml.contains("#   it is masked"), "{}", import.toml);
+    }
+}
+
+#[test]
+fn jobs_of_one_timer_do_not_run_at_once() {
+    let timer = "[Timer]\nOnCalendar=daily UTC\nOnCalendar=daily Asia/Tokyo\n";
+    let import = imported("", "back@up", timer, "[Service]\nUser=alice\nExecStart=/bin/a\n");
+    let jobs = jobs(&import);
+    assert_eq!(jobs.len(), 2);
+    assert!(
+        jobs.iter().all(|job| job.spec.locks == ["back-up"]),
+        "{}",
+        import.toml
+    );
+    assert!(said(&import, "They share a lock"));
+    // Whom the service names, not whom --user says.
+    assert!(import.jobs.iter().all(|job| job.user.as_deref() == Some("alice")));
+    let one = imported("", "x", DAILY, "[Service]\nExecStart=/bin/a\n");
+    assert!(job(&one).spec.locks.is_empty());
+    assert_eq!(one.jobs[0].user.as_deref(), Some("ann"));
+}
+
+#[test]
 fn numbers_out_of_range_leave_a_file_that_is_valid() {
     let service =
         "[Service]\nExecStart=/bin/a\nMemoryMax=500K\nTasksMax=0\nNice=40\nTimeoutStopSec=infinity\n";
-    let spec = job(&imported(
-        "",
-        "x",
-        "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=0\n",
-        service,
-    ))
-    .spec;
+    let timer = "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=0\n";
+    let import = imported("", "x", timer, service);
+    assert!(said(&import, "Nice=40: it is not carried over"));
+    let spec = job(&import).spec;
     assert_eq!((spec.limits.memory, spec.limits.processes), (None, None));
 }

@@ -21,6 +21,7 @@ pub fn run(data: &[u8]) {
             ][nth % 3]
                 .clone(),
             place: Place::Any,
+            notes: Vec::new(),
         })
         .collect();
     let home = |user: &str| (user != "nobody").then(|| format!("/home/{user}"));

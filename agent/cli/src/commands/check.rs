@@ -10,6 +10,7 @@ use farmhand_core::release;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use super::job_files::Unreadable;
 use super::{Exit, Outcome, job_files, out};
 
 #[derive(Args, Debug)]
@@ -37,27 +38,53 @@ enum Format {
 
 /// Exit code 0 without mistakes, 2 with them.
 pub(super) fn run(args: &CheckArgs, as_json: bool) -> Outcome {
-    let sources = job_files::read_all(&args.path)?;
-    let checked = load_with(&sources, &args.set.vars())
-        .and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
-    let (mistakes, all) = match &checked {
-        Ok((all, _)) => (Vec::new(), Some(all)),
-        Err(mistakes) => (mistakes.located(), None),
+    let format = match args.format {
+        Format::Text if as_json => Format::Json,
+        format => format,
     };
-    match args.format {
-        Format::Sarif => out::json(&sarif(&mistakes)),
-        Format::Text if !as_json => text(&sources, &checked),
-        Format::Json | Format::Text => {
-            let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-            let jobs = all.map(|all| all.jobs.len());
-            out::json(&json!({"files": names, "jobs": jobs, "mistakes": mistakes}));
+    let (names, mistakes, jobs) = match (job_files::read_each(&args.path), format) {
+        (Ok(sources), _) => {
+            let checked = load_with(&sources, &args.set.vars())
+                .and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
+            if format == Format::Text {
+                text(&sources, &checked);
+            }
+            let names = sources.into_iter().map(|source| source.name).collect();
+            match checked {
+                Ok((all, _)) => (names, Vec::new(), Some(all.jobs.len())),
+                Err(mistakes) => (names, mistakes.located(), None),
+            }
         }
+        (Err(files), Format::Text) => return Err(job_files::unreadable(files)),
+        // The others are not judged without them.
+        (Err(files), _) => {
+            let names: Vec<String> = files.iter().map(|(path, _)| job_files::name_of(path)).collect();
+            (names, files.iter().map(unreadable).collect(), None)
+        }
+    };
+    match format {
+        Format::Sarif => out::json(&sarif(&mistakes)),
+        Format::Json => out::json(&json!({"files": names, "jobs": jobs, "mistakes": mistakes})),
+        Format::Text => {}
     }
     Ok(if mistakes.is_empty() {
         Exit::Ok
     } else {
         Exit::Usage
     })
+}
+
+/// A file that cannot be read, as a mistake at its begin.
+fn unreadable((path, why): &Unreadable) -> Located {
+    Located {
+        file: job_files::name_of(path),
+        line: 1,
+        column: 1,
+        end_line: 1,
+        end_column: 1,
+        what: format!("it cannot be read: {why}"),
+        fix: "name files that are there and may be read".to_owned(),
+    }
 }
 
 /// Circles of triggers. A parent that no file defines may be stored: it is named, and is no mistake.

@@ -134,15 +134,32 @@ pub(super) fn value_of(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or(Value::Null)
 }
 
+/// A file or directory that cannot be read, and why.
+pub(super) type Unreadable = (PathBuf, String);
+
 /// The files of all paths, in the order given, each directory's by name.
 pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    read_each(paths).map_err(unreadable)
+}
+
+pub(super) fn unreadable(files: Vec<Unreadable>) -> Failure {
+    let failure = Failure::usage("not all job files can be read; nothing was applied");
+    let why = |failure: Failure, (path, why): Unreadable| failure.why(format!("{}: {why}", path.display()));
+    files.into_iter().fold(failure, why)
+}
+
+/// As [`read_all`].
+///
+/// # Errors
+/// All that cannot be read.
+pub(super) fn read_each(paths: &[PathBuf]) -> Result<Vec<Source>, Vec<Unreadable>> {
     let mut files = Vec::new();
     let mut unreadable = Vec::new();
     for path in paths {
         match files_of(path) {
-            Ok(found) if found.is_empty() => unreadable.push(format!("{}: no *.toml in it", path.display())),
+            Ok(found) if found.is_empty() => unreadable.push((path.clone(), "no *.toml in it".to_owned())),
             Ok(found) => files.extend(found),
-            Err(error) => unreadable.push(format!("{}: {error}", path.display())),
+            Err(error) => unreadable.push((path.clone(), error.to_string())),
         }
     }
     let mut seen = BTreeSet::new();
@@ -154,14 +171,13 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
                 name: name_of(&file),
                 text,
             }),
-            Err(error) => unreadable.push(format!("{}: {error}", file.display())),
+            Err(error) => unreadable.push((file, error.to_string())),
         }
     }
-    if unreadable.is_empty() {
-        return Ok(sources);
+    match unreadable.is_empty() {
+        true => Ok(sources),
+        false => Err(unreadable),
     }
-    let failure = Failure::usage("not all job files can be read; nothing was applied");
-    Err(unreadable.into_iter().fold(failure, Failure::why))
 }
 
 fn here() -> PathBuf {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Owner;
 use super::convert::State;
 use super::shell;
 use crate::notify::email_address;
@@ -35,6 +36,17 @@ impl State<'_> {
             ),
         );
         Some(good.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Cron runs a job as the user whose crontab it is. Said of each file, also where other hosts' files are alike.
+    pub(super) fn tell_userless(&mut self) {
+        if self.file.owner == Owner::User(None) && self.report.jobs > 0 {
+            self.report.note(
+                0,
+                "no user is known, so its jobs have no `user`, and run as the nodes' `default_user` or as the agent's own: --user NAME \
+                 says whose crontab it is",
+            );
+        }
     }
 
     /// Cron starts a job in its user's home; one note for all jobs of which that is unknown.
@@ -89,7 +101,8 @@ impl State<'_> {
         self.note(
             line,
             format!(
-                "{name}: `flock` of {} became overlap = \"{rule}\", which holds {}",
+                "{name}: `flock` of {} became overlap = \"{rule}\", which holds {}; a line that stays with cron and takes it is not \
+                 kept apart any more",
                 guard.file,
                 self.within()
             ),

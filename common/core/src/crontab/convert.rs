@@ -9,7 +9,9 @@ use super::merge::{Locks, Times, Told, hosts};
 use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Place, Report, Task, parse};
 use crate::definition::NODE_LABEL;
-use crate::import::{Draft, Names, Piece, is_secret, is_variable, secret_note, text_or_list};
+use crate::import::{
+    Draft, Names, Piece, SECRET_COMMAND, has_secret, is_secret, is_variable, secret_note, text_or_list,
+};
 
 /// How the file begins: what cron does and most jobs do not want.
 const DEFAULTS: &[(Option<&str>, &str)] = &[
@@ -50,6 +52,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         let mut state = State::new(file, machine, &locks, &mut told);
         let before = pieces.len();
         pieces.push(Piece::File(file.name.clone()));
+        for note in &file.notes {
+            state.note(0, note);
+        }
         if !file.text.is_empty() && !file.text.ends_with('\n') {
             let last = file.text.lines().count();
             state.note(
@@ -124,6 +129,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 }
             }
         }
+        state.tell_userless();
         state.tell_homeless();
         reports.push(state.report);
         // Nothing in it that other hosts' files do not have.
@@ -151,6 +157,8 @@ pub(super) struct State<'a> {
     pub(super) file: &'a File,
     machine: &'a Machine<'a>,
     pub(super) zone: String,
+    /// A line above named a zone.
+    zoned: bool,
     pub(super) env: BTreeMap<String, String>,
     /// Minutes.
     pub(super) spread: Option<u32>,
@@ -160,7 +168,7 @@ pub(super) struct State<'a> {
     pub(super) homeless: Vec<(String, Option<String>)>,
     pub(super) locks: &'a Locks<'a>,
     pub(super) told: &'a mut Told,
-    report: Report,
+    pub(super) report: Report,
 }
 
 impl<'a> State<'a> {
@@ -174,6 +182,7 @@ impl<'a> State<'a> {
             file,
             machine,
             zone: machine.timezone.to_owned(),
+            zoned: false,
             env: BTreeMap::new(),
             spread: None,
             mail: None,
@@ -211,7 +220,8 @@ impl<'a> State<'a> {
                         self.spread = Some(minutes).filter(|m| *m > 0);
                         self.note(
                             line,
-                            "RANDOM_DELAY became `spread`: each job is moved by the same amount every time, not by another one",
+                            "RANDOM_DELAY became `spread`: each job is moved by the same amount every time, not by another one. Only \
+                             cronie heeds it; the cron of Debian and Ubuntu ignores it",
                         );
                     }
                     None => self.note(
@@ -270,6 +280,14 @@ impl<'a> State<'a> {
             self.zone = self.machine.timezone.to_owned();
             return;
         }
+        if !self.zoned {
+            self.note(
+                line,
+                "CRON_TZ became `timezone`. Only cronie heeds it; the cron of Debian and Ubuntu ignores it, so take the `timezone` out \
+                 if these lines are from there",
+            );
+        }
+        self.zoned = true;
         let name = value.trim_start_matches(':');
         if name == "UTC" || TimeZone::get(name).is_ok() {
             self.zone = name.to_owned();
@@ -325,6 +343,9 @@ impl<'a> State<'a> {
             self.homeless.push((name.clone(), user.clone()));
         }
         let (command, overlap) = self.unwrapped(line, &name, task.command);
+        if has_secret(&command) {
+            self.note(line, format!("{name}: {SECRET_COMMAND}"));
+        }
         // An agent sets it so by itself.
         env.retain(|name, value| (name.as_str(), value.as_str()) != ("SHELL", "/bin/sh"));
         let mut draft = Draft::new(name, &format!("line {line}: {}", source.trim()));

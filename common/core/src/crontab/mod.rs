@@ -29,6 +29,8 @@ pub struct File {
     pub owner: Owner,
     /// Where its jobs are to run.
     pub place: Place,
+    /// What is known of it beside its text, to be told with what is said of it.
+    pub notes: Vec<String>,
 }
 
 /// Where jobs are to run.

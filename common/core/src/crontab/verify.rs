@@ -37,7 +37,8 @@ pub struct Observing {
     /// Where it would run; nothing is said when empty.
     nodes: BTreeSet<String>,
     at_boot: bool,
-    spread: SignedDuration,
+    /// How far its instants may be from cron's, either way: each of them moves a job by an amount of its own.
+    apart: SignedDuration,
     since: Timestamp,
     recorded: Vec<Recorded>,
 }
@@ -64,7 +65,7 @@ crate::words! {
         Differs = "differs",
         /// The farm has instants, and the log never has the command.
         Unseen = "not in the log",
-        /// No log of a node where it would run was read.
+        /// No log of a node where it would run has the time of its instants.
         NoLog = "no log",
         /// Neither has an instant.
         NotDue = "not due",
@@ -95,8 +96,12 @@ pub struct Compared {
     pub only_cron: Vec<Single>,
     /// The farm alone would have run it.
     pub only_farm: Vec<Single>,
-    /// Nodes with instants of which no log was read.
+    /// Instants of the farm that were not compared: no log has their time.
+    pub outside: u64,
+    /// Nodes all of whose instants are such.
     pub without_log: BTreeSet<String>,
+    /// As whom cron ran it, of a job that names no user.
+    pub ran_as: BTreeSet<String>,
     /// What that means.
     pub verdict: Verdict,
 }
@@ -141,7 +146,7 @@ impl Observing {
                 .map(|(_, value)| value.to_owned())
                 .collect(),
             at_boot,
-            spread: SignedDuration::try_from(spec.spread).unwrap_or_default(),
+            apart: apart(spec),
             since,
             recorded,
         }
@@ -183,6 +188,7 @@ pub fn compare(
 ) -> Comparison {
     let node_of = |host: &String| nodes.get(host).unwrap_or(host).clone();
     let inside = |at: Timestamp| minute(window.from) <= at && at <= window.to;
+    let around = |job: &Observing, at: Timestamp| inside(at - job.apart) && inside(at + job.apart);
     let mut logs: BTreeMap<Option<String>, (Timestamp, Timestamp)> = BTreeMap::new();
     for (host, (first, last)) in &log.hosts {
         for place in [Some(node_of(host)), None] {
@@ -193,6 +199,7 @@ pub fn compare(
     let mut by_command: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut farm: BTreeMap<(usize, Option<String>), BTreeMap<Timestamp, u64>> = BTreeMap::new();
     let mut compared = Vec::new();
+    let mut agreed: BTreeSet<(usize, Option<String>)> = BTreeSet::new();
     for (nth, job) in jobs.iter().enumerate() {
         by_command.entry(printed(&job.command)).or_default().push(nth);
         let elsewhere = |r: &Recorded| window.only.is_some() && r.node.is_some() && r.node != window.only;
@@ -209,7 +216,9 @@ pub fn compare(
             both: 0,
             only_cron: Vec::new(),
             only_farm: Vec::new(),
+            outside: 0,
             without_log: BTreeSet::new(),
+            ran_as: BTreeSet::new(),
             verdict: Verdict::NotDue,
         });
     }
@@ -222,14 +231,15 @@ pub fn compare(
             continue;
         }
         let named = forms(&start.command).into_iter();
-        let mut named = named
+        // Those that name the user come first.
+        let named: BTreeSet<(bool, usize)> = named
             .filter_map(|form| by_command.get(&form))
             .flatten()
-            .copied()
-            .filter(|nth| jobs[*nth].user.as_ref().is_none_or(|user| *user == start.user))
-            .filter(|nth| jobs[*nth].is_for(&node))
-            .peekable();
-        if named.peek().is_none() {
+            .map(|nth| (jobs[*nth].user.is_none(), *nth))
+            .filter(|(_, nth)| jobs[*nth].user.as_ref().is_none_or(|user| *user == start.user))
+            .filter(|(_, nth)| jobs[*nth].is_for(&node))
+            .collect();
+        if named.is_empty() {
             let known = unknown
                 .entry((&start.command, &start.user))
                 .or_insert_with(|| Unknown {
@@ -244,23 +254,25 @@ pub fn compare(
             known.last = start.at;
             continue;
         }
-        let named: BTreeSet<usize> = named.collect();
-        let taken = (named.iter()).find(|nth| {
-            let job = &jobs[**nth];
-            let there = farm.get_mut(&(**nth, job.place(&node)));
-            there.is_some_and(|there| take(there, at - job.spread, at))
+        let taken = (named.iter()).find(|(_, nth)| {
+            let job = &jobs[*nth];
+            let there = farm.get_mut(&(*nth, job.place(&node)));
+            there.is_some_and(|there| take(there, at - job.apart, at + job.apart))
         });
-        if let Some(nth) = taken {
+        if let Some((unnamed, nth)) = taken {
             compared[*nth].both += 1;
+            agreed.insert((*nth, jobs[*nth].place(&node)));
+            compared[*nth].ran_as.extend(unnamed.then(|| start.user.clone()));
             continue;
         }
         // What is due just now may not have been decided yet.
-        let decided = |job: &Observing| at + job.spread + SignedDuration::from_mins(1) < window.now;
-        let counts = |nth: &&usize| {
-            let job = &jobs[**nth];
-            job.since <= at && decided(job) && !job.at_boot
+        let decided = |job: &Observing| at + job.apart + SignedDuration::from_mins(1) < window.now;
+        let counts = |(_, nth): &&(bool, usize)| {
+            let job = &jobs[*nth];
+            job.since <= at - job.apart && around(job, at) && decided(job) && !job.at_boot
         };
-        if let Some(nth) = named.iter().find(counts) {
+        if let Some((unnamed, nth)) = named.iter().find(counts) {
+            compared[*nth].ran_as.extend(unnamed.then(|| start.user.clone()));
             let place = jobs[*nth].place(&node);
             compared[*nth].only_cron.push(Single {
                 at,
@@ -270,31 +282,35 @@ pub fn compare(
         }
     }
     for ((nth, place), left) in farm {
-        let Some((first, last)) = logs.get(&place) else {
-            compared[nth]
-                .without_log
-                .extend(place.filter(|_| !left.is_empty()));
-            continue;
-        };
+        let (job, compared) = (&jobs[nth], &mut compared[nth]);
         // A log that begins or ends within a minute may lack a part of it.
-        let covered = |at: &Timestamp| minute(*first) < *at && *at + jobs[nth].spread < minute(*last);
+        let log = logs.get(&place);
+        let has = |(first, last): &(Timestamp, Timestamp), at: Timestamp| {
+            minute(*first) < at - job.apart && at + job.apart < minute(*last)
+        };
+        let covered = |at: Timestamp| around(job, at) && log.is_some_and(|log| has(log, at));
+        let (there, outside): (Vec<Timestamp>, Vec<Timestamp>) =
+            left.into_keys().partition(|at| covered(*at));
+        compared.outside += outside.len() as u64;
+        if there.is_empty() && !outside.is_empty() && !agreed.contains(&(nth, place.clone())) {
+            compared.without_log.extend(place.clone());
+        }
         let single = |at: Timestamp| Single {
             at,
             node: place.clone(),
             why: None,
         };
-        compared[nth]
-            .only_farm
-            .extend(left.into_keys().filter(covered).map(single));
+        compared.only_farm.extend(there.into_iter().map(single));
     }
     for (job, compared) in jobs.iter().zip(&mut compared) {
         compared.verdict = match () {
             () if job.at_boot => Verdict::AtBoot,
-            () if !compared.only_cron.is_empty() => Verdict::Differs,
+            () if !compared.only_cron.is_empty() || !compared.ran_as.is_empty() => Verdict::Differs,
             () if !compared.only_farm.is_empty() && compared.both == 0 => Verdict::Unseen,
             () if !compared.only_farm.is_empty() => Verdict::Differs,
             () if !compared.without_log.is_empty() => Verdict::NoLog,
             () if compared.both > 0 => Verdict::Same,
+            () if compared.outside > 0 => Verdict::NoLog,
             () => Verdict::NotDue,
         };
     }
@@ -302,6 +318,12 @@ pub fn compare(
         jobs: compared,
         unknown: unknown.into_values().collect(),
     }
+}
+
+/// A spread, up to a whole minute.
+fn apart(spec: &JobSpec) -> SignedDuration {
+    let minutes = spec.spread.as_secs().div_ceil(60);
+    i64::try_from(minutes).map_or(SignedDuration::ZERO, SignedDuration::from_mins)
 }
 
 /// Takes the first instant in [from, to] that is left.

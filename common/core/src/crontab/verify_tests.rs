@@ -147,25 +147,78 @@ fn the_ends_of_a_log_and_what_is_due_just_now_are_no_difference() {
     ]);
     let recorded: &[(&str, Option<&str>, &str, &[&str])] =
         &[("x", None, "observed", &["10:00:00", "10:01:00"])];
-    let file = "[job.x]\nschedule = '* * * * *'\ncommand = 'x'\n";
+    let file = "[job.x]\nschedule = '* * * * *'\ncommand = 'x'\nuser = 'root'\n";
     let found = compared(&log, &jobs(file, recorded));
     assert_eq!(verdicts(&found), [("x", 1, 0, 0, Verdict::Same)]);
 }
 
 #[test]
-fn a_random_delay_is_within_its_bound() {
+fn cron_and_the_farm_may_each_move_a_job_by_its_delay() {
     let log = log(&[
-        "09:30:00 w1 systemd[1]: up",
+        "09:05:00 w1 systemd[1]: up",
         "10:04:01 w1 CROND[1]: (root) CMD (x)",
-        "10:46:01 w1 CROND[1]: (root) CMD (x)",
+        "10:41:01 w1 CROND[1]: (root) CMD (x)",
+        "11:06:01 w1 CROND[1]: (root) CMD (x)",
         "11:50:00 w1 systemd[1]: up",
     ]);
-    let recorded: &[(&str, Option<&str>, &str, &[&str])] =
-        &[("x", None, "observed", &["10:00:00", "10:30:00"])];
-    let file = "[job.x]\nschedule = '*/30 * * * *'\ncommand = 'x'\nspread = '15m'\n";
+    // The farm moves it by eleven minutes each time, cron by 4, 11 and 6.
+    let farm = &["10:11:20", "10:41:20", "11:11:20"];
+    let file = "[job.x]\nschedule = '*/30 * * * *'\ncommand = 'x'\nuser = 'root'\nspread = '15m'\n";
+    let found = compared(&log, &jobs(file, &[("x", None, "observed", farm)]));
+    assert_eq!(verdicts(&found), [("x", 3, 0, 0, Verdict::Same)]);
+    let found = compared(&log, &jobs(file, &[("x", None, "observed", &farm[..2])]));
+    assert_eq!(verdicts(&found), [("x", 2, 1, 0, Verdict::Differs)]);
+}
+
+#[test]
+fn what_no_log_has_the_time_of_is_no_reason_to_switch() {
+    let log = log(&[
+        "10:30:00 w1 systemd[1]: up",
+        "11:00:01 w1 CRON[1]: (root) CMD (other)",
+        "11:30:00 w1 systemd[1]: up",
+        "10:30:00 w2 systemd[1]: up",
+        "10:50:00 w2 systemd[1]: up",
+    ]);
+    let file = "[job.x]\nschedule = '0 10 * * *'\ncommand = 'x'\nuser = 'root'\n\
+        [job.y]\nschedule = '0 * * * *'\ncommand = 'other'\nuser = 'root'\n";
+    let recorded: &[(&str, Option<&str>, &str, &[&str])] = &[
+        ("x", None, "observed", &["10:00:00"]),
+        ("y", None, "observed", &["10:00:00", "11:00:00"]),
+    ];
     let found = compared(&log, &jobs(file, recorded));
-    // 10:46 is later than 10:30 and fifteen minutes.
-    assert_eq!(verdicts(&found), [("x", 1, 1, 1, Verdict::Differs)]);
+    let expected = [("x", 0, 0, 0, Verdict::NoLog), ("y", 1, 0, 0, Verdict::Same)];
+    assert_eq!(verdicts(&found), expected);
+    assert_eq!((found.jobs[0].outside, found.jobs[1].outside), (1, 1));
+    assert!(!found.is_safe());
+
+    // Of each node its own log has to have the time.
+    let each = EACH.replace("backup", "other");
+    let rows = |node| ("a", Some(node), "observed", &["11:00:00"][..]);
+    let found = compared(&log, &jobs(&each, &[rows("w1"), rows("w2")]));
+    assert_eq!(verdicts(&found), [("a", 1, 0, 0, Verdict::NoLog)]);
+    assert_eq!(found.jobs[0].without_log, BTreeSet::from(["w2".to_owned()]));
+}
+
+#[test]
+fn a_job_without_a_user_differs_and_the_user_of_the_log_is_told() {
+    let log = log(&[
+        "09:30:00 w1 systemd[1]: up",
+        "10:00:01 w1 CRON[1]: (deploy) CMD (x)",
+        "11:30:00 w1 systemd[1]: up",
+    ]);
+    let file = |user: &str| format!("[job.x]\nschedule = '0 10 * * *'\ncommand = 'x'\n{user}");
+    let recorded: &[(&str, Option<&str>, &str, &[&str])] = &[("x", None, "observed", &["10:00:00"])];
+    let found = compared(&log, &jobs(&file(""), recorded));
+    assert_eq!(verdicts(&found), [("x", 1, 0, 0, Verdict::Differs)]);
+    assert_eq!(found.jobs[0].ran_as, BTreeSet::from(["deploy".to_owned()]));
+    assert!(!found.is_safe());
+    let found = compared(&log, &jobs(&file("user = 'deploy'\n"), recorded));
+    assert!(found.is_safe(), "{found:?}");
+    // A line is that of the job that names its user, if there is one.
+    let both = "[job.a]\nschedule = '0 11 * * *'\ncommand = 'x'\n".to_owned() + &file("user = 'deploy'\n");
+    let found = compared(&log, &jobs(&both, recorded));
+    assert_eq!(verdicts(&found)[1], ("x", 1, 0, 0, Verdict::Same));
+    assert!(found.jobs[0].ran_as.is_empty() && found.is_safe(), "{found:?}");
 }
 
 #[test]
@@ -177,7 +230,8 @@ fn two_jobs_with_one_command_share_its_lines() {
         "10:30:01 w1 CRON[1]: (root) CMD (x)",
         "11:50:00 w1 systemd[1]: up",
     ]);
-    let file = "[job.a]\nschedule = '0 * * * *'\ncommand = 'x'\n[job.b]\nschedule = '*/30 * * * *'\ncommand = 'x'\n\
+    let file = "[job.a]\nschedule = '0 * * * *'\ncommand = 'x'\nuser = 'root'\n\
+        [job.b]\nschedule = '*/30 * * * *'\ncommand = 'x'\nuser = 'root'\n\
         [job.boot]\nschedule = '@reboot'\ncommand = 'warm'\nrun_on = 'each-node'\n";
     let recorded: &[(&str, Option<&str>, &str, &[&str])] = &[
         ("a", None, "observed", &["10:00:00"]),
@@ -222,8 +276,9 @@ fn each_command_is_found_that_the_import_made() {
             let file = super::super::File {
                 name: "tab".to_owned(),
                 text: format!("{shell}0 * * * * {line}\n"),
-                owner: super::super::Owner::User(None),
+                owner: super::super::Owner::User(Some("root".to_owned())),
                 place: super::super::Place::Any,
+                notes: Vec::new(),
             };
             let import = super::super::import(&[file], &machine);
             let source = Source {

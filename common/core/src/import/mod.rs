@@ -142,6 +142,24 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
         && (WORDS.iter().any(|word| name.contains(word)) || in_address)
 }
 
+/// Whether a command holds what looks like a password: of a variable before a program, of an option, in a web address.
+pub(crate) fn has_secret(command: &str) -> bool {
+    const QUOTES: [char; 2] = ['"', '\''];
+    let words = command.split(|c: char| c.is_whitespace() || "`;|&()".contains(c));
+    let mut words = words.map(|word| word.trim_matches(QUOTES));
+    words.any(|word| {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) if is_variable(&name.trim_start_matches('-').replace('-', "_")) => {
+                (name, value)
+            }
+            _ => ("", word),
+        };
+        let value = value.trim_start_matches(QUOTES);
+        // A shell puts it there.
+        !value.contains('$') && is_secret(name, value)
+    })
+}
+
 /// What to say of such a variable.
 pub(crate) fn secret_note(name: &str) -> String {
     format!(
@@ -149,6 +167,10 @@ pub(crate) fn secret_note(name: &str) -> String {
          and name it in `secrets`"
     )
 }
+
+/// What to say of such a command.
+pub(crate) const SECRET_COMMAND: &str = "its command holds what looks like a password: that stands in the job file, after `job apply` \
+    in the database, and while it runs in the node's list of processes; put it into the nodes' store and name it in `secrets`";
 
 pub(crate) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

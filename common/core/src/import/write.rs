@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Import, Imported, Report, is_secret};
+use super::{Import, Imported, Report, has_secret, is_secret};
 use crate::definition::{Placeholder, escape, escape_variables, placeholder};
 
 /// What the job file is made of, in the order of what was read.
@@ -23,7 +23,7 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub name: String,
-    /// Its environment holds what looks like a password.
+    /// Its environment or its command holds what looks like a password.
     pub secret: bool,
     lines: Vec<(Option<&'static str>, String)>,
 }
@@ -67,12 +67,14 @@ impl Draft {
 
     /// A command that no shell reads.
     pub fn argv(&mut self, argv: &[String]) {
+        self.secret |= argv.iter().any(|word| has_secret(word));
         let argv: Vec<String> = argv.iter().map(|word| literal(word)).collect();
         self.raw("command", list(&argv));
     }
 
     /// A command for a shell; as a list where a job file's string may not have what it holds.
     pub fn script(&mut self, script: &str) {
+        self.secret |= has_secret(script);
         match escape(script) == script {
             true => self.text("command", script),
             false => self.argv(&["/bin/sh", "-c", script].map(str::to_owned)),

@@ -14,7 +14,8 @@ use days::either_day;
 use left_out::size;
 
 use crate::import::{
-    Draft, Import, Imported, Machine, Names, Piece, Report, is_secret, is_variable, secret_note,
+    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, has_secret, is_secret,
+    is_variable, secret_note,
 };
 use crate::schedule::{ParseContext, Schedule};
 
@@ -247,6 +248,9 @@ impl Reading<'_> {
         }
         let argv = [command, args].concat();
         self.unset(container, &argv);
+        if argv.iter().any(|word| has_secret(word)) {
+            self.note(SECRET_COMMAND);
+        }
         self.note(&format!("it ran in {image}: the nodes must have what that holds"));
         draft.argv(&argv);
         draft.maybe(

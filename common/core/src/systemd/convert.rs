@@ -51,24 +51,29 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     let mut secret = false;
     for timer in timers {
         pieces.push(Piece::File(timer.timer.name.clone()));
-        let mut report = Report::of(&timer.timer.name);
-        let mut of_service = timer.service.as_ref().map(|file| Report::of(&file.name));
+        let mut report = report_of(&timer.timer);
+        let mut of_service = timer.service.as_ref().map(report_of);
         let made = one(timer, machine, user, (&mut report, of_service.as_mut()));
+        let (several, mut lock) = (made.len() > 1, None);
         for Made {
             schedule,
             line,
             zone,
+            user,
             mut draft,
         } in made
         {
             draft.name = names.unique(&draft.name);
+            if several {
+                draft.texts("locks", &[lock.get_or_insert_with(|| draft.name.clone()).clone()]);
+            }
             jobs.push(Imported {
                 name: draft.name.clone(),
                 file: timer.timer.name.clone(),
                 line,
                 schedule,
                 timezone: zone,
-                user: Some(user.to_owned()),
+                user,
                 never: false,
                 nodes: Vec::new(),
             });
@@ -90,10 +95,19 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     Import::new("systemd", &defaults, &pieces, reports, jobs, secret)
 }
 
+fn report_of(file: &File) -> Report {
+    let mut report = Report::of(&file.name);
+    for note in &file.notes {
+        report.note(0, note);
+    }
+    report
+}
+
 struct Made {
     schedule: String,
     line: usize,
     zone: String,
+    user: Option<String>,
     draft: Draft,
 }
 
@@ -104,6 +118,10 @@ fn one(
     (report, of_service): (&mut Report, Option<&mut Report>),
 ) -> Vec<Made> {
     let File { unit: name, text, .. } = &timer.timer;
+    if text.is_empty() {
+        report.note(0, "it is masked (empty, or a link to /dev/null), so it is no job");
+        return Vec::new();
+    }
     let unit = Unit::parse(text);
     for (line, text) in &unit.odd {
         report.refuse(
@@ -143,6 +161,11 @@ fn one(
         );
         return Vec::new();
     };
+    if service.text.is_empty() {
+        let text = "it is masked (empty, or a link to /dev/null): its timer starts nothing, so it is no job";
+        of_service.note(0, text);
+        return Vec::new();
+    }
     let Some(body) = Body::read(service, user, machine, of_service) else {
         return Vec::new();
     };
@@ -153,7 +176,8 @@ fn one(
     if several {
         report.note(
             0,
-            "it became several jobs, since a job has one time zone, one `start` and one `end`",
+            "it became several jobs, since a job has one time zone, one `start` and one `end`. They share a lock: where one of them still \
+             runs, systemd starts nothing, and here the other one waits",
         );
     }
     let made = due.into_iter().map(|group| {
@@ -183,6 +207,7 @@ fn one(
             schedule: group.written,
             line: group.line,
             zone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
+            user: body.user.clone(),
             draft,
         }
     });

@@ -25,8 +25,10 @@ pub struct File {
     pub name: String,
     /// The unit: `backup@home.timer`, whichever file it is read from.
     pub unit: String,
-    /// What it says.
+    /// What it says; nothing if it is masked.
     pub text: String,
+    /// What is known of it beside its text, to be told with what is said of it.
+    pub notes: Vec<String>,
 }
 
 impl File {

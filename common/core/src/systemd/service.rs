@@ -10,7 +10,9 @@ use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit};
 use crate::definition::is_user_name;
 use crate::document::{duration_text, parse_size};
-use crate::import::{Draft, Machine, Report, is_secret, is_variable, secret_note};
+use crate::import::{
+    Draft, Machine, Report, SECRET_COMMAND, has_secret, is_secret, is_variable, secret_note,
+};
 
 /// Keys that are read here, and those that say nothing about the job.
 const READ: &[&str] = &[
@@ -38,7 +40,7 @@ const READ: &[&str] = &[
 pub(super) struct Body {
     description: Option<String>,
     command: Command,
-    user: Option<String>,
+    pub user: Option<String>,
     cwd: Option<String>,
     umask: Option<String>,
     nice: Option<i32>,
@@ -122,9 +124,7 @@ impl Body {
             umask: reading
                 .last("UMask")
                 .filter(|mask| !["0022", "022", "22"].contains(&mask.as_str())),
-            nice: (reading.last("Nice"))
-                .and_then(|nice| nice.parse().ok())
-                .filter(|nice| (-20..=19).contains(nice)),
+            nice: reading.nice(),
             timeout: reading.time(limits),
             grace: reading.time(&["TimeoutStopSec", "TimeoutSec"]),
             limits: reading.limits(),
@@ -220,6 +220,9 @@ impl Reading<'_> {
                         return None;
                     }
                 }
+                if has_secret(&entry.value) {
+                    self.report.note(entry.line, SECRET_COMMAND);
+                }
                 if all.iter().any(|exec| exec.privileged) {
                     let text = format!(
                         "{key}={}: all of a job runs as one user, with that user's rights",
@@ -263,6 +266,18 @@ impl Reading<'_> {
             }
             cwd => Some(cwd.to_owned()).filter(|cwd| cwd.starts_with('/')),
         }
+    }
+
+    fn nice(&mut self) -> Option<i32> {
+        let nice = self.last("Nice")?;
+        let number = nice.parse().ok().filter(|nice| (-20..=19).contains(nice));
+        if number.is_none() {
+            self.note(
+                "Nice",
+                "it is not carried over; `nice` takes a number from -20 to 19",
+            );
+        }
+        number
     }
 
     fn limits(&mut self) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! `farmhand import crontab`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -19,8 +20,8 @@ pub(super) struct CrontabArgs {
     /// The node whose crontabs they are: their jobs run there and nowhere else
     #[arg(long, value_name = "NODE")]
     host: Option<String>,
-    /// Instead of files, the crontabs of many nodes: DIR/NODE is a node's crontab, or holds its files at their paths, as
-    /// DIR/NODE/etc/cron.d/backup. A line that several nodes have becomes one job that runs on each of them
+    /// Instead of files, the crontabs of many nodes: DIR/NODE holds a node's files at their paths, as
+    /// DIR/NODE/etc/cron.d/backup, or is its crontab. A line that several nodes have becomes one job that runs on each of them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "host"])]
     hosts: Option<PathBuf>,
     /// Their jobs run on each node
@@ -65,13 +66,33 @@ fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
     };
     let mut files = Vec::new();
     let mut progress = Progress::default();
+    let mut roots = BTreeSet::new();
     for (nth, (path, place)) in paths.iter().enumerate() {
         progress.say(|_| format!("reading {}, {nth} of {} files", path.display(), paths.len()));
+        let mut notes = Vec::new();
+        if hosts::is_ignored(path) {
+            let why = "Debian's cron ignores a file of cron.d whose name has anything but letters, digits, _ and -; cronie reads it";
+            if args.hosts.is_some() || paths.len() > 1 {
+                out::note(&format!(
+                    "{}: not imported: {why}; name it alone if cron runs it",
+                    path.display()
+                ));
+                continue;
+            }
+            notes.push(why.to_owned());
+        }
+        let here = args.hosts.is_none().then_some(Path::new("/"));
+        if let Some(root) = hosts::root(path).or(here)
+            && roots.insert(root)
+        {
+            notes.extend(hosts::environment(root));
+        }
         files.push(File {
             name: path.display().to_string(),
             text: text_of(path)?,
             owner: owner(path, args),
             place: place.clone(),
+            notes,
         });
     }
     Ok(files)

@@ -9,6 +9,12 @@ use super::{Failure, out};
 /// Where cron looks for users' crontabs: Debian, Red Hat, SUSE.
 const SPOOLS: [&str; 3] = ["spool/cron/crontabs", "spool/cron", "spool/cron/tabs"];
 
+/// What PAM gives the commands of cron.
+const ENVIRONMENTS: [&str; 2] = ["etc/environment", "etc/default/locale"];
+
+/// Variables of every command, here too.
+const COMMON: [&str; 5] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER"];
+
 /// Whose crontab it is, as its path says; of copies too, as hosts/web1/etc/cron.d/x.
 pub(super) fn owner(path: &Path) -> Option<Owner> {
     let dir = path.parent()?;
@@ -18,6 +24,40 @@ pub(super) fn owner(path: &Path) -> Option<Owner> {
     let user = path.file_name()?.to_str()?;
     let in_spool = SPOOLS.iter().any(|spool| dir.ends_with(spool));
     in_spool.then(|| Owner::User(Some(user.to_owned())))
+}
+
+/// Debian's cron reads no such name: that is how people switch a file of /etc/cron.d off.
+pub(super) fn is_ignored(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
+    path.parent().is_some_and(|dir| dir.ends_with("etc/cron.d")) && !name.iter().all(plain)
+}
+
+/// The root of the machine whose file it is, or of a copy of that machine's files.
+pub(super) fn root(path: &Path) -> Option<&Path> {
+    let holds = |dir: &&Path| path.starts_with(dir.join("etc")) || path.starts_with(dir.join("var/spool"));
+    path.ancestors().skip(1).find(holds)
+}
+
+/// What is lost of the environment that cron gives its commands on the machine with this root.
+pub(super) fn environment(root: &Path) -> Vec<String> {
+    let told = |file: &&str| {
+        let path = root.join(file);
+        let text = std::fs::read_to_string(&path).ok()?;
+        let names =
+            (text.lines()).filter_map(|line| line.trim().trim_start_matches("export ").split_once('='));
+        let names: Vec<&str> = (names.map(|(name, _)| name.trim()))
+            .filter(|name| !name.is_empty() && !name.starts_with('#') && !COMMON.contains(name))
+            .collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} sets {}: cron gives that to its commands, an agent does not. Put what they need into `env`",
+                path.display(),
+                names.join(", ")
+            )
+        })
+    };
+    ENVIRONMENTS.iter().filter_map(told).collect()
 }
 
 /// The crontabs in a directory of hosts, by host.
@@ -39,7 +79,8 @@ pub(super) fn crontabs(dir: &Path) -> Result<Vec<(PathBuf, Place)>, Failure> {
             let crontab = |path: &PathBuf| owner(path).is_some() || path.parent() == Some(host.as_path());
             let (crontabs, rest): (Vec<_>, Vec<_>) = files.into_iter().partition(crontab);
             files = crontabs;
-            others.extend(rest);
+            let is_read = |path: &PathBuf| ENVIRONMENTS.iter().any(|end| path.ends_with(end));
+            others.extend(rest.into_iter().filter(|path| !is_read(path)));
         } else {
             files.push(host.clone());
         }
@@ -57,7 +98,7 @@ pub(super) fn crontabs(dir: &Path) -> Result<Vec<(PathBuf, Place)>, Failure> {
     if found.is_empty() {
         return Err(
             Failure::usage(format!("there is no crontab in {}", dir.display())).next(
-                "copy each node's crontab to DIR/NODE, or its files to DIR/NODE/etc/cron.d and the like",
+                "copy each node's files to DIR/NODE/etc/cron.d, DIR/NODE/var/spool/cron/crontabs and the like, or one crontab to DIR/NODE",
             ),
         );
     }

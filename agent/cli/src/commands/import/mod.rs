@@ -84,7 +84,8 @@ impl Target {
         if self.dry_run {
             return preview(import, self.count, times, as_json);
         }
-        if let Some(path) = &self.output {
+        let output = self.output.as_ref().filter(|_| !import.jobs.is_empty());
+        if let Some(path) = output {
             write(path, import, self.force)?;
             out::note(&format!(
                 "{}: {}",
@@ -94,15 +95,17 @@ impl Target {
         }
         if as_json {
             let text = self.output.is_none().then_some(&import.toml);
-            out::json(
-                &json!({"jobs": import.jobs, "files": import.files, "output": self.output, "toml": text}),
-            );
+            out::json(&json!({"jobs": import.jobs, "files": import.files, "output": output, "toml": text}));
         } else if self.output.is_none() {
             out::raw(import.toml.as_bytes());
         }
         if import.jobs.is_empty() {
-            return Err(Failure::new(Exit::Refused, "no job was imported")
-                .next("read what is said above of each file"));
+            let failure = Failure::new(Exit::Refused, "no job was imported");
+            let failure = match &self.output {
+                Some(path) => failure.why(format!("{} was not written", path.display())),
+                None => failure,
+            };
+            return Err(failure.next("read what is said above of each file"));
         }
         Ok(Exit::Ok)
     }

@@ -1,12 +1,13 @@
 //! `farmhand import systemd`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_core::import::Machine;
 use farmhand_core::systemd::{self, File, Timer};
 
-use super::{Failure, Outcome, Target, home, out, text_of, zone};
+use super::{Failure, Outcome, Target, home, text_of, zone};
 
 #[derive(Args, Debug)]
 pub(super) struct SystemdArgs {
@@ -39,12 +40,24 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
         home: &home,
     };
     let mut timers = Vec::new();
-    for path in paths(&args.file)? {
-        let timer = file(&path, &unit_name(&path))?;
+    for (path, others) in paths(&args.file)? {
+        let places = places(&path, &args.file);
+        let mut timer = file(&path, &unit_name(&path), &places)?;
+        timer.notes.extend(
+            others
+                .iter()
+                .map(|other| format!("{} is not read: this one comes before it", other.display())),
+        );
+        if !timer.text.is_empty() && !is_wanted(&timer.unit, &places) {
+            timer.notes.push(
+                "no *.wants directory beside it names it: where it is disabled, write enabled = false into its job, or take the job out"
+                    .to_owned(),
+            );
+        }
         let name = systemd::service_of(&timer);
-        let service = find(&name, &path, &args.file);
+        let service = find(&name, &places, &args.file);
         timers.push(Timer {
-            service: service.map(|path| file(&path, &name)).transpose()?,
+            service: service.map(|path| file(&path, &name, &places)).transpose()?,
             timer,
         });
     }
@@ -52,28 +65,29 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
     args.target.take(import, None, as_json)
 }
 
-fn paths(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut paths = Vec::new();
+/// The file of each timer, and others of the same name that it hides.
+type Paths = Vec<(PathBuf, Vec<PathBuf>)>;
+
+fn paths(files: &[PathBuf]) -> Result<Paths, Failure> {
+    let mut paths = Paths::new();
     for file in files {
         let failed = |error: std::io::Error| {
             Failure::usage(format!("{} cannot be read; nothing was written", file.display())).why(error)
         };
-        if !file.is_dir() {
-            // Services are read with the timers that start them.
-            if file.extension().is_none_or(|end| end != "service") {
-                paths.push(file.clone());
-            }
-            continue;
-        }
         let mut found = Vec::new();
-        for entry in file.read_dir().map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|end| end == "timer") {
-                found.push(path);
+        if file.is_dir() {
+            for entry in file.read_dir().map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.extension().is_some_and(|end| end == "timer") {
+                    found.push(path);
+                }
             }
+            found.sort();
+        } else if file.extension().is_none_or(|end| end != "service") {
+            // Services are read with the timers that start them.
+            found.push(file.clone());
         }
-        found.sort();
-        paths.extend(found);
+        found.into_iter().for_each(|path| add(&mut paths, path));
     }
     match paths.is_empty() {
         true => {
@@ -83,42 +97,100 @@ fn paths(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
+/// Of timers of one name the first counts: in systemd's own directories by their order, elsewhere by that of the arguments.
+fn add(paths: &mut Paths, path: PathBuf) {
+    let name = unit_name(&path);
+    let first = match is_of_system(&path) {
+        true => UNITS
+            .iter()
+            .map(|dir| Path::new(dir).join(&name))
+            .find(|first| first.exists()),
+        false => None,
+    };
+    let first = first.unwrap_or_else(|| path.clone());
+    let at = paths.iter().position(|(known, _)| unit_name(known) == name);
+    let at = at.unwrap_or_else(|| {
+        paths.push((first, Vec::new()));
+        paths.len() - 1
+    });
+    let (first, others) = &mut paths[at];
+    let same = |other: &PathBuf| other.canonicalize().ok() == path.canonicalize().ok();
+    if !same(first) && !others.iter().any(same) {
+        others.push(path);
+    }
+}
+
+fn is_of_system(path: &Path) -> bool {
+    UNITS.iter().any(|dir| path.parent() == Some(Path::new(dir)))
+}
+
 fn unit_name(path: &Path) -> String {
     path.file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-fn file(path: &Path, unit: &str) -> Result<File, Failure> {
-    let drop_ins = path.with_file_name(format!("{}.d", unit_name(path)));
-    if drop_ins.is_dir() {
-        out::note(&format!("{}: drop-ins are not read", drop_ins.display()));
+/// Where what belongs to a timer is looked for: systemd's own directories, or those that were named; the first counts.
+fn places(timer: &Path, named: &[PathBuf]) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = match is_of_system(timer) {
+        true => UNITS.iter().map(PathBuf::from).collect(),
+        false => Vec::new(),
+    };
+    let beside = timer.parent().unwrap_or(Path::new("")).to_owned();
+    let dirs = named.iter().filter(|path| path.is_dir());
+    if !places.contains(&beside) && !dirs.clone().any(|dir| *dir == beside) {
+        places.push(beside);
     }
+    places.extend(dirs.cloned());
+    places
+}
+
+fn file(path: &Path, unit: &str, places: &[PathBuf]) -> Result<File, Failure> {
+    let names = BTreeSet::from([unit.to_owned(), unit_name(path)]);
+    let drop_ins = |place: &PathBuf| {
+        let dirs = names.iter().map(|name| place.join(format!("{name}.d")));
+        dirs.filter(|dir| dir.is_dir()).collect::<Vec<_>>()
+    };
+    let mut seen = BTreeSet::new();
+    let drop_ins = (places.iter().flat_map(drop_ins)).filter(|dir| seen.insert(dir.canonicalize().ok()));
     Ok(File {
         name: path.display().to_string(),
         unit: unit.to_owned(),
         text: text_of(path)?,
+        notes: drop_ins
+            .map(|dir| {
+                format!(
+                    "drop-ins are not read: what {} changes is missing here",
+                    dir.display()
+                )
+            })
+            .collect(),
     })
 }
 
+/// Whether a unit there starts it: an enabled timer has a link in timers.target.wants.
+fn is_wanted(timer: &str, places: &[PathBuf]) -> bool {
+    let wants = |place: &PathBuf| {
+        let here = place.as_os_str().is_empty();
+        let place = if here { Path::new(".") } else { place };
+        let entries = place.read_dir().into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|dir| {
+            let wants = dir
+                .extension()
+                .is_some_and(|end| end == "wants" || end == "requires");
+            wants && dir.join(timer).symlink_metadata().is_ok()
+        })
+    };
+    places.iter().any(wants)
+}
+
 /// The service's file, or its template's.
-fn find(service: &str, timer: &Path, named: &[PathBuf]) -> Option<PathBuf> {
+fn find(service: &str, places: &[PathBuf], named: &[PathBuf]) -> Option<PathBuf> {
     let template = service
         .split_once('@')
         .map(|(prefix, _)| format!("{prefix}@.service"));
-    let beside = timer.parent().unwrap_or(Path::new("."));
-    let mut places: Vec<&Path> = vec![beside];
-    places.extend(named.iter().filter(|path| path.is_dir()).map(PathBuf::as_path));
-    if UNITS.iter().any(|dir| beside == Path::new(dir)) {
-        places.extend(UNITS.iter().map(Path::new));
-    }
     let names = [Some(service.to_owned()), template];
     names.iter().flatten().find_map(|name| {
         let given = named.iter().find(|path| unit_name(path) == *name).cloned();
-        given.or_else(|| {
-            places
-                .iter()
-                .map(|dir| dir.join(name))
-                .find(|path| path.is_file())
-        })
+        given.or_else(|| places.iter().map(|dir| dir.join(name)).find(|path| path.exists()))
     })
 }

@@ -83,7 +83,7 @@ pub(super) async fn run(args: &VerifyArgs, as_json: bool) -> Outcome {
             "unknown": comparison.unknown, "safe": safe}),
         );
     } else {
-        show(&comparison, from, to);
+        show(&comparison, &spans(&log, &nodes, &window));
     }
     Ok(if safe { Exit::Ok } else { Exit::Differs })
 }
@@ -181,7 +181,46 @@ async fn nodes(db: &Db, log: &Log, only: Option<&str>) -> Result<BTreeMap<String
     Ok(found)
 }
 
-fn show(comparison: &Comparison, from: Timestamp, to: Timestamp) {
+/// What was compared of each node: what its log and the window share; None where that is nothing.
+type Spans = BTreeMap<String, Option<(Timestamp, Timestamp)>>;
+
+fn spans(log: &Log, nodes: &BTreeMap<String, String>, window: &Window) -> Spans {
+    let mut spans = Spans::new();
+    for (host, (first, last)) in &log.hosts {
+        let node = nodes.get(host).unwrap_or(host).clone();
+        let (first, last) = (window.from.max(*first), window.to.min(*last));
+        let span = spans.entry(node).or_default();
+        if first <= last {
+            *span = Some(span.map_or((first, last), |(from, to)| (first.min(from), last.max(to))));
+        }
+    }
+    spans
+}
+
+/// The one span of all nodes, as a part of a sentence; a table of them where they differ.
+fn span(spans: &Spans) -> String {
+    let mut all = spans.values();
+    if let Some(Some((from, to))) = all.next()
+        && all.all(|other| *other == Some((*from, *to)))
+    {
+        return format!("between {} and {}", out::time(*from), out::time(*to));
+    }
+    let shown = |at: Option<Timestamp>| at.map_or_else(|| "nothing".to_owned(), out::time);
+    let row = |(node, span): (&String, &Option<(Timestamp, Timestamp)>)| {
+        vec![
+            node.clone(),
+            shown(span.map(|(from, _)| from)),
+            shown(span.map(|(_, to)| to)),
+        ]
+    };
+    out::table(
+        &["LOG OF", "COMPARED FROM", "TO"],
+        spans.iter().map(row).collect(),
+    );
+    "in the time of these logs".to_owned()
+}
+
+fn show(comparison: &Comparison, spans: &Spans) {
     let rows = (comparison.jobs.iter()).map(|job| {
         vec![
             job.job_id.clone(),
@@ -201,9 +240,20 @@ fn show(comparison: &Comparison, from: Timestamp, to: Timestamp) {
         if !job.without_log.is_empty() {
             let nodes: Vec<&str> = job.without_log.iter().map(String::as_str).collect();
             out::line(&out::printable(&format!(
-                "{}: no log of {} was read",
+                "{}: no log of {} has the time of its instants",
                 job.job_id,
                 nodes.join(", ")
+            )));
+        } else if job.verdict == Verdict::NoLog {
+            out::line(&out::printable(&format!(
+                "{}: no log has the time of its instants",
+                job.job_id
+            )));
+        }
+        for user in &job.ran_as {
+            out::line(&out::printable(&format!(
+                "{}: cron ran it as {user}, and the job names no user: write user = \"{user}\" into it",
+                job.job_id
             )));
         }
     }
@@ -217,7 +267,7 @@ fn show(comparison: &Comparison, from: Timestamp, to: Timestamp) {
         out::line(&out::printable(&told(command)));
     }
     more(unknown.len(), 4 * SHOWN);
-    out::line(&summary(comparison, from, to));
+    out::line(&summary(comparison, &span(spans)));
 }
 
 fn singles(job: &Compared, who: &str, singles: &[Single]) {
@@ -258,13 +308,12 @@ fn told(command: &Unknown) -> String {
 }
 
 /// One sentence.
-fn summary(comparison: &Comparison, from: Timestamp, to: Timestamp) -> String {
+fn summary(comparison: &Comparison, between: &str) -> String {
     let of = |verdict: Verdict| {
         (comparison.jobs.iter())
             .filter(|job| job.verdict == verdict)
             .count()
     };
-    let between = format!("between {} and {}", out::time(from), out::time(to));
     let idle: Vec<String> = [
         (of(Verdict::NotDue), "not due"),
         (of(Verdict::AtBoot), "run at boots, which are not compared"),
@@ -284,7 +333,7 @@ fn summary(comparison: &Comparison, from: Timestamp, to: Timestamp) -> String {
     }
     let mut why: Vec<String> = [
         (of(Verdict::Differs) + of(Verdict::Unseen), "differ"),
-        (of(Verdict::NoLog), "without a log of their node"),
+        (of(Verdict::NoLog), "without a log of their time"),
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
