@@ -1,6 +1,6 @@
 //! Sources: what is applied belongs to one, and `--prune` deletes within it alone.
 
-use super::farm::Farm;
+use super::farm::{Farm, ran};
 
 fn names(farm: &Farm) -> Vec<(String, String)> {
     let jobs = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
@@ -112,6 +112,61 @@ async fn a_named_source_is_one_wherever_its_files_lie() {
 }
 
 /// A pool and a target, and a job of this name that needs both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_begins_as_another_one_is_another_source() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.file("a.toml", &job("a")), farm.file("b.toml", &job("b")));
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+    farm.run(&["job", "apply", "--source", "ops/jobs", a]).ok();
+    farm.run(&["job", "apply", "--source", "ops", "--prune", "--yes", b])
+        .ok();
+    let both = [("a", "ops/jobs"), ("b", "ops")].map(|(name, of)| (name.to_owned(), of.to_owned()));
+    assert_eq!(names(&farm), both);
+    farm.run(&["job", "apply", "--source", "ops", a])
+        .refused(4, &["a is defined by another source: ops/jobs"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relative_path_is_no_source_to_prune() {
+    let farm = Farm::new().await;
+    farm.file("x/jobs/a.toml", &job("a"));
+    farm.file("y/jobs/b.toml", &job("b"));
+    let within = |place: &str, args: &[&str]| {
+        let mut command = farm.command();
+        ran(command.current_dir(farm.dir.path().join(place)).args(args))
+    };
+    within("x", &["job", "apply", "jobs/"]).ok();
+    for args in [&["apply", "--yes"][..], &["apply", "--dry-run"], &["diff"]] {
+        within("y", &[&["job"], args, &["--prune", "jobs/"]].concat())
+            .refused(2, &["jobs/ is a relative path", "--source NAME"]);
+    }
+    // A whole path, which the present directory has, is one.
+    within("y/jobs", &["job", "apply", "--prune", "--yes", "."]).ok();
+    let named: Vec<String> = names(&farm).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(named, ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_source_takes_along_the_signatures_beside_its_files() {
+    let farm = Farm::new().await;
+    let file = farm.file("jobs/a.toml", &job("a"));
+    let directory = file.parent().unwrap().to_str().unwrap();
+    let key = farm.dir.path().join("alice.key");
+    let key = key.to_str().unwrap();
+    farm.run(&["key", "new", "alice", "-o", key]).ok();
+    farm.run(&["job", "sign", "--key", key, directory]).ok();
+    let apply = [
+        "job", "apply", "--source", "ops/jobs", "--prune", "--yes", directory,
+    ];
+    farm.run(&apply).ok();
+    let signed = "SELECT count(*) FROM farmhand.job_signature WHERE job_id = 'a' AND rev = 1";
+    let client = farm.db.client().await;
+    let signed: i64 = client.query_one(signed, &[]).await.unwrap().get(0);
+    assert_eq!(signed, 1);
+    farm.file("jobs/a.toml", &job("a").replace("600", "700"));
+    farm.run(&apply).refused(4, &["has changed since it was signed"]);
+}
+
 fn shares(job: &str, size: u32, host: &str) -> String {
     format!(
         "[pool.mailer]\nsize = {size}\n[notify.ops]\nwebhook = 'https://{host}.example/hook'\n\
