@@ -6,7 +6,7 @@ use farmhand_core::definition::JobSpec;
 use farmhand_store::StoreError;
 use farmhand_store::jobs::{
     ApplyOutcome, Backfilled, Blocked, JobChange, Scope, apply, apply_signed, backfill, delete, job,
-    move_runs, rename, renamed_to, revisions, submit,
+    move_runs, ran_instants, rename, renamed_to, revisions, submit,
 };
 use farmhand_store::protocol::{claim, jobs_since, left_over, retry};
 use farmhand_store::reading::{self, RunFilter};
@@ -193,6 +193,8 @@ async fn a_triggered_job_waits_for_the_history_of_a_parent_that_was_renamed() {
     assert_eq!(made, Backfilled::Done { run_ids: vec![] }, "it has run");
     while move_runs(&farm.db).await.unwrap() > 0 {}
     let told = farm.text(&format!("{stands}'end'")).await;
+    let ran = ran_instants(&farm.db, "new", at, past(0)).await.unwrap();
+    assert_eq!(ran, [at], "the preview says so, too");
     assert_eq!(told.as_deref(), Some("success"));
 }
 

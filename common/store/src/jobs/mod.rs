@@ -16,7 +16,7 @@ mod withhold;
 
 pub use applied::{Applied, ApplyOutcome, Blocked, Change};
 pub use apply::{JobChange, apply, apply_all, apply_signed};
-pub use backfill::{Backfilled, backfill, ran_instants};
+pub use backfill::{Backfilled, InstantsKnown, backfill, instants_known, ran_instants};
 pub use delete::delete;
 pub use list::{Listed, RevisionItem, job, list_jobs, revisions};
 pub use operator::{
