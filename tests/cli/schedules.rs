@@ -216,7 +216,9 @@ async fn revisions_are_compared_and_rolled_back() {
     farm.apply("[job.a]\ncommand = 'true'\npriority = 1\n");
     let new = "[job.a]\ncommand = 'true'\npriority = 2\ntimeout = '5m'\n[job.b]\ncommand = 'true'\n";
     let file = farm.file("new.toml", new);
-    let diff = farm.run(&["job", "diff", file.to_str().unwrap()]).ok();
+    let diff = farm
+        .run(&["job", "diff", "--take-over", file.to_str().unwrap()])
+        .ok();
     assert_eq!(
         diff.out,
         "~ a\n  - priority = 1\n  + priority = 2\n  - timeout = null\n  + timeout = 300000\n+ b\n"

@@ -79,12 +79,13 @@ async fn two_sources_that_define_one_job_are_refused_until_one_takes_it_over() {
     let (one, two) = (farm.file("one.toml", &job("a")), farm.file("two.toml", &job("a")));
     let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
     farm.run(&["job", "apply", one]).ok();
-    for more in [&["--dry-run"][..], &[]] {
-        farm.run(&[&["job", "apply", two], more].concat()).refused(
+    for args in [&["apply", "--dry-run"][..], &["apply"], &["diff"]] {
+        farm.run(&[&["job"], args, &[two]].concat()).refused(
             4,
             &[&format!("a is defined by another source: {one}"), "--take-over"],
         );
     }
+    farm.run(&["job", "diff", two, "--take-over", "--exit-code"]).ok();
     farm.run(&["job", "apply", two, "--take-over"]).ok();
     assert_eq!(names(&farm), [("a".to_owned(), two.to_owned())]);
     assert_eq!(
@@ -111,7 +112,6 @@ async fn a_named_source_is_one_wherever_its_files_lie() {
     assert_eq!(names(&farm), [("b".to_owned(), "infra".to_owned())]);
 }
 
-/// A pool and a target, and a job of this name that needs both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_begins_as_another_one_is_another_source() {
     let farm = Farm::new().await;
@@ -167,6 +167,7 @@ async fn a_named_source_takes_along_the_signatures_beside_its_files() {
     farm.run(&apply).refused(4, &["has changed since it was signed"]);
 }
 
+/// A pool and a target, and a job of this name that needs both.
 fn shares(job: &str, size: u32, host: &str) -> String {
     format!(
         "[pool.mailer]\nsize = {size}\n[notify.ops]\nwebhook = 'https://{host}.example/hook'\n\
@@ -289,7 +290,8 @@ async fn what_is_exported_defines_the_same_jobs() {
     assert_eq!(all.err, "");
     let exported = farm.file("exported.toml", &all.out);
     let path = exported.to_str().unwrap();
-    farm.run(&["job", "diff", "--exit-code", path]).ok();
+    farm.run(&["job", "diff", "--take-over", "--exit-code", path])
+        .ok();
     let one = farm.run(&["job", "export", "mail"]).ok().out;
     assert!(
         one.contains("[pool.mail]") && one.contains("[notify.ops]") && !one.contains("flow"),

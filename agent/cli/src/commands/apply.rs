@@ -76,6 +76,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         wanted.belong_to(&names[0]);
     }
     check_sources(&wanted.jobs, &present, &scope)?;
+    jobs::check_renames(&db, &renames, &present).await?;
     let steps = plan(&wanted.jobs, &present, &scope);
     let pool_rows = every(|paging| {
         let db = &db;

@@ -73,11 +73,13 @@ pub(super) fn confirm(steps: &[Step], others: usize) -> Result<(), Failure> {
 
 /// Refuses to change what another source defines.
 pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Result<(), Failure> {
-    let other = |job: &&Wanted| {
-        let listed = present.iter().find(|listed| listed.job_id == job.name);
+    let other = |job: &Wanted| {
+        let former = scope.renames.iter().find(|(_, name)| *name == job.name);
+        let name = former.map_or(&job.name, |(former, _)| former);
+        let listed = present.iter().find(|listed| listed.job_id == *name);
         listed.filter(|listed| scope.forbids(&listed.source))
     };
-    match wanted.iter().find_map(|job| other(&job)) {
+    match wanted.iter().find_map(other) {
         Some(listed) => Err(other_source("job", &listed.job_id, &listed.source)),
         None => Ok(()),
     }
