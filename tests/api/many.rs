@@ -117,13 +117,26 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     let token = f.token("ops", "operator", "1h");
     made(&f, "done", 1, 4).await;
     let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z"}).to_string();
-    let again = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Idempotency-Key", "night"),
+    ];
+    let path = "/api/v1/runs/retry";
+    let again = send(f.port, "POST", path, &headers, &choice).await.json();
     assert_eq!(again["runs"].as_array().map(Vec::len), Some(4), "{again}");
     let told = "SELECT string_agg(kind, ' ') FROM farmhand.event WHERE kind LIKE 'retry%'";
     assert_eq!(
         f.farm.value::<Option<String>>(told).await.as_deref(),
         Some("retry_many")
     );
+    // With the same key the same runs, without it none a second time.
+    let repeated = send(f.port, "POST", path, &headers, &choice).await.json();
+    assert_eq!(repeated["runs"], again["runs"]);
+    let none = f.post(&token, path, &choice).await.json();
+    let said = "no run matches; there is nothing to do; 4 runs were run again already and are left out";
+    assert_eq!((&none["runs"], &none["what"]), (&json!([]), &json!(said)));
     let failed = "SELECT max(run_id) FROM farmhand.run WHERE state = 'failed'";
     let failed: i64 = f.farm.sql.query_one(failed, &[]).await.expect("a run").get(0);
     let twice = json!({"runs": [failed, failed]}).to_string();

@@ -189,3 +189,38 @@ async fn runs_are_listed_and_cancelled_by_a_label_and_a_parameter() {
     .ok();
     assert_eq!(listed(&["--state", "due", "--param", "tenant=acme"]), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_run_again_already_is_left_out_and_counted() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    ended(&farm, "a", "failed", 2).await;
+    ended(&farm, "b", "failed", 3).await;
+    let again = ["run", "retry", "--since", "8h", "--yes"];
+    farm.run(&again).ok();
+    assert_eq!(live(&farm), 2);
+    let none = farm.run(&again).ok();
+    for said in ["2 runs were run again already and are left out", "no run matches"] {
+        assert!(none.err.contains(said), "{none:?}");
+    }
+    assert_eq!(live(&farm), 2);
+    // A retry that failed, too, is the one to be run again.
+    let client = farm.db.client().await;
+    let fail = "WITH gone AS (DELETE FROM farmhand.run_live r WHERE r.job_id = 'a' RETURNING r)
+        INSERT INTO farmhand.run_history
+        SELECT k.* FROM gone g CROSS JOIN LATERAL farmhand.ended(g.r, 'failed', NULL, 'holder') k";
+    client.batch_execute(fail).await.unwrap();
+    let asked = farm.run(&["run", "retry", "--since", "8h"]);
+    assert_eq!(asked.code, 4, "{asked:?}");
+    for said in [
+        "this would run 1 run of a again",
+        "2 runs were run again already and are left out",
+    ] {
+        assert!(asked.err.contains(said), "{asked:?}");
+    }
+    // By its number it is run again as often as somebody says so.
+    let oldest = "SELECT min(run_id) FROM farmhand.run_history";
+    let oldest: i64 = client.query_one(oldest, &[]).await.unwrap().get(0);
+    farm.run(&["run", "retry", &oldest.to_string()]).ok();
+    assert_eq!(live(&farm), 2);
+}

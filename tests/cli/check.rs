@@ -177,8 +177,8 @@ async fn a_diff_shows_pools_targets_and_deletions_and_its_exit_code_says_whether
     let diff = farm.run(&args).ok();
     assert_eq!(
         diff.out,
-        "~ pool p\n  - size = 1\n  + size = 2\n~ notify t\n  - webhook = \"https://one.example/x\"\n  \
-         + webhook = \"https://two.example/x\"\n- b\n"
+        "~ pool p\n  - size = 1\n  + size = 2\n~ notify t\n  - webhook = \"https://one.example/…\"\n  \
+         + webhook = \"https://two.example/…\"\n- b\n"
     );
     let json = farm.run(&[&args[..], &["--json"]].concat()).json();
     assert_eq!(

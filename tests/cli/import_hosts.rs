@@ -107,7 +107,8 @@ async fn forty_hosts_become_a_job_file_of_what_they_share_and_what_they_do_not()
     // The way back to files keeps them.
     let exported = farm.run(&["job", "export"]).ok().out;
     let exported = farm.file("exported.toml", &exported);
-    farm.run(&["job", "diff", "--exit-code", exported.to_str().unwrap()])
+    let exported = exported.to_str().unwrap();
+    farm.run(&["job", "diff", "--take-over", "--exit-code", exported])
         .ok();
     let found = farm
         .run(&["run", "ls", "--label", "node=web-07", "--json"])

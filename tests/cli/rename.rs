@@ -57,11 +57,25 @@ async fn a_job_is_renamed_by_its_file_whose_apply_deletes_nothing() {
     let file = old.to_str().unwrap();
     farm.run(&["job", "apply", file]).ok();
     farm.run(&["job", "run", "old"]).ok();
-    farm.run(&["run", "cancel", "--job", "old", "--yes"]).ok();
     let text = "[job.new]\nrenamed_from = 'old'\ncommand = ['true']\n\
                 [job.after]\ntriggered_by = 'new'\ncommand = ['true']\n";
     farm.file("jobs.toml", text);
-    let plan = farm.run(&["job", "apply", file, "--prune", "--dry-run"]).ok();
+    let dry_run = ["job", "apply", file, "--prune", "--dry-run"];
+    farm.run(&dry_run)
+        .refused(4, &["job old cannot be renamed: 1 of its runs have not ended"]);
+    farm.run(&["run", "cancel", "--job", "old", "--yes"]).ok();
+    let other = "[job.new]\nrenamed_from = 'old'\ncommand = ['true']\n";
+    let other = farm.file("other.toml", other);
+    farm.run(&["job", "apply", "--dry-run", other.to_str().unwrap()])
+        .refused(4, &[&format!("the job old is defined by another source: {file}")]);
+    let diff = farm.run(&["job", "diff", "--prune", file]).ok();
+    assert!(
+        diff.out
+            .contains("~ new\n  - name = \"old\"\n  + name = \"new\"\n")
+            && !diff.out.contains("- old"),
+        "{diff:?}"
+    );
+    let plan = farm.run(&dry_run).ok();
     assert!(
         plan.out.contains("~ new  renamed from old") && !plan.out.contains("- old"),
         "{plan:?}"

@@ -130,6 +130,60 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_leaves_out_instants_that_may_have_run() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\n");
+    let client = farm.db.client().await;
+    let sql = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    let plan = |day: &str| {
+        let (from, to) = (format!("{day}T00:00:00Z"), format!("{day}T05:00:00Z"));
+        let args = ["job", "backfill", "a", "--dry-run", "--from", &from, "--to", &to];
+        let told = farm.run(&args).ok().err;
+        let plan = farm.run(&[&args[..], &["--json"]].concat()).json();
+        let instants = plan["instants"].as_array().unwrap().len();
+        let numbers = (instants, plan["forgotten"].clone(), plan["rescheduled"].clone());
+        (numbers, told)
+    };
+    // It has been there for years, and the history begins this week.
+    sql("UPDATE farmhand.job_revision SET applied_at = '2020-02-01'").await;
+    let (numbers, told) = plan("2026-01-01");
+    assert_eq!(numbers, (0, json!(5), json!(0)), "{told}");
+    assert!(
+        told.contains("5 instants get no run: whether they ran is unknown"),
+        "{told}"
+    );
+    assert_eq!(
+        plan("2020-01-01").0,
+        (5, json!(0), json!(0)),
+        "nobody had applied it"
+    );
+    // The action says so as well, whatever its caller had planned.
+    let old: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let db = farmhand_store::Db::new(&farm.db.config());
+    let made = farmhand_store::jobs::backfill(&db, "a", 1, &[old], "eve").await;
+    let none = farmhand_store::jobs::Backfilled::Done { run_ids: vec![] };
+    assert_eq!(made.unwrap(), none);
+    // With a history that goes back as far, it had no run then.
+    sql(
+        "CREATE TABLE farmhand.run_history_20200106 PARTITION OF farmhand.run_history
+        FOR VALUES FROM ('2020-01-06T00:00:00Z') TO ('2020-01-13T00:00:00Z')",
+    )
+    .await;
+    assert_eq!(plan("2026-01-01").0, (5, json!(0), json!(0)));
+    // Another schedule came later: what the former one did is no instant of it. Another command changes nothing.
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '30 * * * *'\n");
+    farm.apply("[job.a]\ncommand = 'false'\nschedule = '30 * * * *'\n");
+    sql("UPDATE farmhand.job_revision SET applied_at = '2026-03-01' WHERE rev = 2").await;
+    let (numbers, told) = plan("2026-01-01");
+    assert_eq!(numbers, (0, json!(0), json!(5)), "{told}");
+    assert!(
+        told.contains("5 instants get no run: the job had another schedule then"),
+        "{told}"
+    );
+    assert_eq!(plan("2026-04-01").0, (5, json!(0), json!(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn explain_names_the_gate_and_what_would_free_it() {
     let farm = Farm::new().await;
     farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 3 * * *'\nwhere = { role = 'db' }\n");
@@ -162,7 +216,9 @@ async fn revisions_are_compared_and_rolled_back() {
     farm.apply("[job.a]\ncommand = 'true'\npriority = 1\n");
     let new = "[job.a]\ncommand = 'true'\npriority = 2\ntimeout = '5m'\n[job.b]\ncommand = 'true'\n";
     let file = farm.file("new.toml", new);
-    let diff = farm.run(&["job", "diff", file.to_str().unwrap()]).ok();
+    let diff = farm
+        .run(&["job", "diff", "--take-over", file.to_str().unwrap()])
+        .ok();
     assert_eq!(
         diff.out,
         "~ a\n  - priority = 1\n  + priority = 2\n  - timeout = null\n  + timeout = 300000\n+ b\n"

@@ -1,6 +1,6 @@
 //! Sources: what is applied belongs to one, and `--prune` deletes within it alone.
 
-use super::farm::Farm;
+use super::farm::{Farm, ran};
 
 fn names(farm: &Farm) -> Vec<(String, String)> {
     let jobs = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
@@ -79,12 +79,13 @@ async fn two_sources_that_define_one_job_are_refused_until_one_takes_it_over() {
     let (one, two) = (farm.file("one.toml", &job("a")), farm.file("two.toml", &job("a")));
     let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
     farm.run(&["job", "apply", one]).ok();
-    for more in [&["--dry-run"][..], &[]] {
-        farm.run(&[&["job", "apply", two], more].concat()).refused(
+    for args in [&["apply", "--dry-run"][..], &["apply"], &["diff"]] {
+        farm.run(&[&["job"], args, &[two]].concat()).refused(
             4,
             &[&format!("a is defined by another source: {one}"), "--take-over"],
         );
     }
+    farm.run(&["job", "diff", two, "--take-over", "--exit-code"]).ok();
     farm.run(&["job", "apply", two, "--take-over"]).ok();
     assert_eq!(names(&farm), [("a".to_owned(), two.to_owned())]);
     assert_eq!(
@@ -109,6 +110,61 @@ async fn a_named_source_is_one_wherever_its_files_lie() {
     farm.run(&["job", "apply", "--source", "infra", there]).ok();
     farm.run(&["job", "rollback", "b", "1"]).ok();
     assert_eq!(names(&farm), [("b".to_owned(), "infra".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_begins_as_another_one_is_another_source() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.file("a.toml", &job("a")), farm.file("b.toml", &job("b")));
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+    farm.run(&["job", "apply", "--source", "ops/jobs", a]).ok();
+    farm.run(&["job", "apply", "--source", "ops", "--prune", "--yes", b])
+        .ok();
+    let both = [("a", "ops/jobs"), ("b", "ops")].map(|(name, of)| (name.to_owned(), of.to_owned()));
+    assert_eq!(names(&farm), both);
+    farm.run(&["job", "apply", "--source", "ops", a])
+        .refused(4, &["a is defined by another source: ops/jobs"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relative_path_is_no_source_to_prune() {
+    let farm = Farm::new().await;
+    farm.file("x/jobs/a.toml", &job("a"));
+    farm.file("y/jobs/b.toml", &job("b"));
+    let within = |place: &str, args: &[&str]| {
+        let mut command = farm.command();
+        ran(command.current_dir(farm.dir.path().join(place)).args(args))
+    };
+    within("x", &["job", "apply", "jobs/"]).ok();
+    for args in [&["apply", "--yes"][..], &["apply", "--dry-run"], &["diff"]] {
+        within("y", &[&["job"], args, &["--prune", "jobs/"]].concat())
+            .refused(2, &["jobs/ is a relative path", "--source NAME"]);
+    }
+    // A whole path, which the present directory has, is one.
+    within("y/jobs", &["job", "apply", "--prune", "--yes", "."]).ok();
+    let named: Vec<String> = names(&farm).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(named, ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_source_takes_along_the_signatures_beside_its_files() {
+    let farm = Farm::new().await;
+    let file = farm.file("jobs/a.toml", &job("a"));
+    let directory = file.parent().unwrap().to_str().unwrap();
+    let key = farm.dir.path().join("alice.key");
+    let key = key.to_str().unwrap();
+    farm.run(&["key", "new", "alice", "-o", key]).ok();
+    farm.run(&["job", "sign", "--key", key, directory]).ok();
+    let apply = [
+        "job", "apply", "--source", "ops/jobs", "--prune", "--yes", directory,
+    ];
+    farm.run(&apply).ok();
+    let signed = "SELECT count(*) FROM farmhand.job_signature WHERE job_id = 'a' AND rev = 1";
+    let client = farm.db.client().await;
+    let signed: i64 = client.query_one(signed, &[]).await.unwrap().get(0);
+    assert_eq!(signed, 1);
+    farm.file("jobs/a.toml", &job("a").replace("600", "700"));
+    farm.run(&apply).refused(4, &["has changed since it was signed"]);
 }
 
 /// A pool and a target, and a job of this name that needs both.
@@ -234,7 +290,8 @@ async fn what_is_exported_defines_the_same_jobs() {
     assert_eq!(all.err, "");
     let exported = farm.file("exported.toml", &all.out);
     let path = exported.to_str().unwrap();
-    farm.run(&["job", "diff", "--exit-code", path]).ok();
+    farm.run(&["job", "diff", "--take-over", "--exit-code", path])
+        .ok();
     let one = farm.run(&["job", "export", "mail"]).ok().out;
     assert!(
         one.contains("[pool.mail]") && one.contains("[notify.ops]") && !one.contains("flow"),

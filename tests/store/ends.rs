@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, OnLost};
 use farmhand_core::run::RunState;
-use farmhand_store::jobs::{Retried, retry_run};
+use farmhand_store::jobs::{Retried, retried_runs, retry_run};
 use farmhand_store::protocol::{
     Attempt, Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
 };
@@ -274,9 +274,15 @@ async fn a_finished_run_is_run_again_as_a_new_one() {
         Retried::NotFinal
     );
     one(&farm, success(&me, &run)).await;
+    let none = retried_runs(&farm.db, &[run.run_id], None).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
     let Retried::Run(new) = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap() else {
         panic!("no new run")
     };
+    assert_eq!(
+        retried_runs(&farm.db, &[run.run_id, new], None).await.unwrap(),
+        [run.run_id]
+    );
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!(
         (again.run_id, again.parent_run, again.attempt),

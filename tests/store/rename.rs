@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::due;
 use farmhand_store::StoreError;
 use farmhand_store::jobs::{
     ApplyOutcome, Backfilled, Blocked, JobChange, Scope, apply, apply_signed, backfill, delete, job,
-    move_runs, rename, renamed_to, revisions, submit,
+    move_runs, ran_instants, rename, renamed_to, revisions, submit,
 };
 use farmhand_store::protocol::{claim, jobs_since, left_over, retry};
 use farmhand_store::reading::{self, RunFilter};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::fixture::{Farm, failure, one, past, spec, success};
@@ -191,6 +193,8 @@ async fn a_triggered_job_waits_for_the_history_of_a_parent_that_was_renamed() {
     assert_eq!(told.as_deref(), Some("to_come"));
     let made = backfill(&farm.db, "new", 1, &[at], "tester").await.unwrap();
     assert_eq!(made, Backfilled::Done { run_ids: vec![] }, "it has run");
+    let ran = ran_instants(&farm.db, "new", at, past(0)).await.unwrap();
+    assert_eq!(ran, [at], "the preview says so, too");
     while move_runs(&farm.db).await.unwrap() > 0 {}
     let told = farm.text(&format!("{stands}'end'")).await;
     assert_eq!(told.as_deref(), Some("success"));
@@ -236,4 +240,56 @@ async fn an_apply_renames_with_the_jobs_that_are_triggered_and_refuses_a_former_
         to: "new".to_owned(),
     };
     assert_eq!(outcome, ApplyOutcome::Blocked(vec![blocked]));
+}
+
+/// Where the name decides when a schedule fires, the instants move with it.
+#[tokio::test]
+async fn a_job_whose_instants_go_by_its_name_is_next_due_by_its_new_one() {
+    let farm = Farm::new().await;
+    let mut hashed = spec();
+    hashed.schedule = vec!["H H H * *".to_owned()];
+    let is_instant = |name: &str, at: Timestamp| {
+        let (schedule, policy) = due::compile(name, &hashed).unwrap();
+        due::next_run(&schedule, &policy, at - SignedDuration::from_secs(1)) == Some(at)
+    };
+    let next = async |name: &str| job(&farm.db, name).await.unwrap().unwrap().next_run.unwrap();
+    // Not one of its instants.
+    let copied = past(-1_000_000);
+    farm.job("a", hashed.clone(), Some(copied)).await;
+    renamed(&farm, "a", "b").await;
+    assert!(is_instant("b", next("b").await), "{}", next("b").await);
+    assert!(
+        !is_instant("a", next("b").await),
+        "another one than under the former name"
+    );
+    // The same by an apply that changes nothing else.
+    let renames = [("b".to_owned(), "c".to_owned())];
+    let scope = Scope {
+        renames: &renames,
+        ..Scope::default()
+    };
+    let changes = [change("c", hashed.clone())];
+    let outcome = apply_signed(
+        &farm.owner,
+        &changes,
+        &BTreeMap::new(),
+        (None, None),
+        scope,
+        "tester",
+    )
+    .await;
+    assert!(matches!(outcome, Ok(ApplyOutcome::Done { .. })), "{outcome:?}");
+    assert!(is_instant("c", next("c").await), "{}", next("c").await);
+    // What is overdue gets its outcome first.
+    let overdue = past(60);
+    let sql = format!("UPDATE farmhand.job SET next_run = '{overdue}' WHERE job_id = 'c'");
+    farm.sql.batch_execute(&sql).await.unwrap();
+    let blocked = rename(&farm.owner, "c", "d", "tester").await.unwrap();
+    let wanted = Blocked::Overdue {
+        job_id: "c".to_owned(),
+        rev: 1,
+        next_run: overdue,
+    };
+    assert_eq!(blocked, ApplyOutcome::Blocked(vec![wanted]));
+    assert!(job(&farm.db, "c").await.unwrap().is_some());
 }

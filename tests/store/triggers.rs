@@ -4,13 +4,13 @@ use farmhand_core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
-use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, retried_runs, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, poll, settle};
 use farmhand_store::reading;
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::fixture::{Farm, expire_now, past, spec, success, until_blocked};
+use crate::fixture::{Farm, expire_now, one, past, spec, success, until_blocked};
 
 pub fn after(parents: &[&str]) -> JobSpec {
     JobSpec {
@@ -112,8 +112,20 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
     assert_eq!((row.due_at, row.by_hand), (held.due_at, true));
     let claimed = take(&farm, &me, "c").await;
     assert_eq!(
-        (claimed.parent_run, claimed.parents),
+        (claimed.parent_run, claimed.parents.clone()),
         (Some(run), Some(json!({"p": run})))
+    );
+    // A retry of it names the run that triggered both.
+    one(&farm, success(&me, &claimed)).await;
+    let both = [run, claimed.run_id];
+    let none = retried_runs(&farm.db, &both, None).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
+    retry_run(&farm.db, claimed.run_id, "eve", false, None)
+        .await
+        .unwrap();
+    assert_eq!(
+        retried_runs(&farm.db, &both, None).await.unwrap(),
+        [claimed.run_id]
     );
 }
 

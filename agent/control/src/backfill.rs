@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use farmhand_core::due;
 use farmhand_store::Db;
-use farmhand_store::jobs::{Backfilled, Listed, backfill, ran_instants};
+use farmhand_store::jobs::{Backfilled, Listed, backfill, instants_known, ran_instants};
 use jiff::Timestamp;
 
 use super::due_now;
@@ -26,6 +26,10 @@ pub struct Plan {
     pub ran: usize,
     /// A calendar excludes these.
     pub excluded: usize,
+    /// The history of their time is not kept any more: whether they ran is unknown.
+    pub forgotten: usize,
+    /// The job had another schedule then, and may have run at other instants for them.
+    pub rescheduled: usize,
 }
 
 impl Plan {
@@ -41,6 +45,19 @@ impl Plan {
         let what = format!("{count} runs would be made, more than {max}");
         Err(Refusal::new(Kind::Refused, what).next("take a shorter stretch, or raise max"))
     }
+
+    /// The instants that may have been run already and get no run, in words.
+    pub fn left_out(&self) -> Vec<String> {
+        let say = |n: usize, why: &str| match n {
+            0 => None,
+            1 => Some(format!("1 instant gets no run: {why}")),
+            n => Some(format!("{n} instants get no run: {why}")),
+        };
+        let forgotten = "whether they ran is unknown, the history of their time is not kept any more";
+        let rescheduled = "the job had another schedule then";
+        let all = [say(self.forgotten, forgotten), say(self.rescheduled, rescheduled)];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// What the schedule says about a stretch of the past; `looking` hears of every thousandth instant.
@@ -55,7 +72,8 @@ pub async fn plan(
     now: Timestamp,
     mut looking: impl FnMut(usize, Timestamp),
 ) -> Result<Plan, Refusal> {
-    let (schedule, policy) = due::compile(&row.job_id, &spec(row)?).map_err(due_now::unusable)?;
+    let of = spec(row)?;
+    let (schedule, policy) = due::compile(&row.job_id, &of).map_err(due_now::unusable)?;
     if !schedule.has_instants() {
         return Err(Refusal::new(
             Kind::Refused,
@@ -78,6 +96,15 @@ pub async fn plan(
         .await?
         .into_iter()
         .collect();
+    let Some(known) = instants_known(db, &row.job_id).await? else {
+        return Err(no_job(db, &row.job_id).await);
+    };
+    // Where the name decides when a schedule fires, a rename is another schedule.
+    let moved = known.renamed.filter(|_| {
+        let former = known.former.as_deref().map(|former| due::compile(former, &of));
+        !former.is_some_and(|former| former.is_ok_and(|(former, _)| former == schedule))
+    });
+    let scheduled = moved.map_or(known.scheduled, |moved| moved.max(known.scheduled));
     let mut plan = Plan {
         stretch: (from, to),
         ..Plan::default()
@@ -96,6 +123,10 @@ pub async fn plan(
         match due::skipped_at(&policy, at) {
             Some(_) => plan.excluded += 1,
             None if ran.contains(&at) => plan.ran += 1,
+            // Before its first revision nothing of it ran.
+            None if at < known.first_applied => plan.missing.push(at),
+            None if at < known.kept => plan.forgotten += 1,
+            None if at < scheduled => plan.rescheduled += 1,
             None => plan.missing.push(at),
         }
     }

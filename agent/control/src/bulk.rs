@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::Db;
+use farmhand_store::jobs::{Once, retried_runs};
 use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
 use jiff::Timestamp;
 
@@ -76,13 +77,39 @@ pub struct Picked {
     pub state: RunState,
 }
 
+/// What a choice found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The runs.
+    pub runs: Vec<Picked>,
+    /// To be run again: how many more match that a later retry repeats. Chosen again, they would be done twice.
+    pub retried: usize,
+}
+
+impl Found {
+    /// What is left out, in words.
+    pub fn left_out(&self) -> Option<String> {
+        match self.retried {
+            0 => None,
+            1 => Some("1 run was run again already and is left out".to_owned()),
+            n => Some(format!("{n} runs were run again already and are left out")),
+        }
+    }
+}
+
 impl Chosen {
-    /// The runs, the newest first; none when nothing matches.
+    /// The runs, the newest first; none when nothing matches. What `once` made before is answered again, so it is not left out.
     ///
     /// # Errors
     /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`, or
     /// when there is more to look through than one choice may.
-    pub async fn find(&self, db: &Db, bulk: BulkAction, most: usize) -> Result<Vec<Picked>, Refusal> {
+    pub async fn find(
+        &self,
+        db: &Db,
+        bulk: BulkAction,
+        most: usize,
+        once: Option<Once<'_>>,
+    ) -> Result<Found, Refusal> {
         if self.runs.len() > most {
             return Err(too_many(most));
         }
@@ -98,13 +125,21 @@ impl Chosen {
             });
         }
         if named.is_empty() {
-            self.matching(db, bulk, most).await
-        } else {
-            Ok(named)
+            return self.matching(db, bulk, most, once).await;
         }
+        Ok(Found {
+            runs: named,
+            ..Found::default()
+        })
     }
 
-    async fn matching(&self, db: &Db, bulk: BulkAction, most: usize) -> Result<Vec<Picked>, Refusal> {
+    async fn matching(
+        &self,
+        db: &Db,
+        bulk: BulkAction,
+        most: usize,
+        once: Option<Once<'_>>,
+    ) -> Result<Found, Refusal> {
         let texts = [&self.job, &self.node].iter().all(|t| t.is_none());
         let pairs = [&self.label, &self.param].iter().all(|t| t.is_none());
         let times = [self.since, self.until].iter().all(Option::is_none);
@@ -137,7 +172,7 @@ impl Chosen {
             let due = self.since.is_none_or(|t| run.due_at >= t) && self.until.is_none_or(|t| run.due_at < t);
             (ended || due) && self.upto.is_none_or(|last| run.run_id <= last)
         };
-        let mut found = Vec::new();
+        let mut found = Found::default();
         let mut paging = Paging::first(MOST);
         let mut looked = 0;
         while looked < LOOKED_THROUGH {
@@ -145,12 +180,21 @@ impl Chosen {
             let rows = i64::try_from(page.items.len()).unwrap_or(MOST);
             // A page that is not full looked through all that one may.
             looked += if rows < MOST { SCANNED } else { MOST };
-            found.extend(page.items.into_iter().filter(fits).map(|run| Picked {
+            let items: Vec<RunItem> = page.items.into_iter().filter(fits).collect();
+            let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
+            let retried = if ended && !numbers.is_empty() {
+                retried_runs(db, &numbers, once).await?
+            } else {
+                Vec::new()
+            };
+            found.retried += retried.len();
+            let again = items.into_iter().filter(|run| !retried.contains(&run.run_id));
+            found.runs.extend(again.map(|run| Picked {
                 run_id: run.run_id,
                 job_id: run.job_id,
                 state: run.state,
             }));
-            if found.len() > most {
+            if found.runs.len() > most {
                 return Err(too_many(most));
             }
             match page.next {
@@ -158,7 +202,7 @@ impl Chosen {
                 None => return Ok(found),
             }
         }
-        let n = found.len();
+        let n = found.runs.len();
         let what =
             format!("of the newest {looked} runs {n} match, and there are older ones; nothing was done");
         Err(Refusal::new(Kind::Refused, what)

@@ -2,8 +2,10 @@
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::document::closest;
+use farmhand_core::run::RunState;
+use farmhand_store::Db;
 use farmhand_store::jobs::{self, Listed, Paused, Resumed};
-use farmhand_store::{Db, reading};
+use farmhand_store::reading::{self, Paging, RunFilter};
 use jiff::Timestamp;
 
 use super::due_now;
@@ -129,4 +131,36 @@ pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
         }
     }
     Err(due_now::busy(name))
+}
+
+/// What the database would refuse of new names (the former one and the new one), for a plan that shows them.
+///
+/// # Errors
+/// 4 for a job with live runs, and for a name that another job has.
+pub async fn check_renames(db: &Db, renames: &[(String, String)], present: &[Listed]) -> Result<(), Refusal> {
+    for (former, name) in renames {
+        let live = RunFilter {
+            job: Some(former.clone()),
+            states: vec![RunState::Due, RunState::Running],
+            ..RunFilter::default()
+        };
+        let runs = reading::runs(db, &live, &Paging::first(1_000)).await?.items.len();
+        let (why, next) = if runs > 0 {
+            (
+                format!("{runs} of its runs have not ended"),
+                "pause it, wait for its runs or cancel them, apply again, and resume it",
+            )
+        } else if present.iter().any(|job| job.job_id == *name) {
+            (
+                format!("there is a job {name}"),
+                "take a name that no job has had",
+            )
+        } else {
+            continue;
+        };
+        return Err(Refusal::new(Kind::Refused, "nothing was applied")
+            .why(format!("job {former} cannot be renamed: {why}"))
+            .next(next));
+    }
+    Ok(())
 }

@@ -105,7 +105,9 @@ pub(crate) async fn perform(
     by: By<'_>,
     commit: bool,
 ) -> Result<Said, Refusal> {
-    let items = chosen.find(db, bulk, MANY).await?;
+    let found = chosen.find(db, bulk, MANY, by.once).await?;
+    let left_out = found.left_out();
+    let items = found.runs;
     let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
     let jobs: Vec<&str> = jobs.into_iter().collect();
     let allowed = restrictions::allowed(db, &jobs).await?;
@@ -124,8 +126,9 @@ pub(crate) async fn perform(
         )
         .into());
     }
+    let also = left_out.map_or_else(String::new, |text| format!("; {text}"));
     if items.is_empty() {
-        return Ok("no run matches; there is nothing to do".to_owned().into());
+        return Ok(format!("no run matches; there is nothing to do{also}").into());
     }
     let of = counted(&items);
     let unsure = items
@@ -154,6 +157,7 @@ pub(crate) async fn perform(
     if !beyond.is_empty() {
         what.push_str(&format!("; not {}, which you may not act on", counted(&beyond)));
     }
+    what.push_str(&also);
     if refused > 0 {
         what.push_str(&format!("; {refused} could not be, because of how they are now"));
     }

@@ -280,12 +280,16 @@ async fn fill(
     let stretch = ends.map_or_else(String::new, |(first, last)| {
         format!(" for instants from {} to {}", time(*first), time(*last))
     });
+    let mut what = format!(
+        "{job_id}: {}{stretch}, one after the other; {} instants have one already",
+        counted(i64::try_from(count).unwrap_or(i64::MAX)),
+        plan.ran
+    );
+    for left_out in plan.left_out() {
+        what.push_str(&format!("; {left_out}"));
+    }
     Ok(Said {
-        what: format!(
-            "{job_id}: {}{stretch}, one after the other; {} instants have one already",
-            counted(i64::try_from(count).unwrap_or(i64::MAX)),
-            plan.ran
-        ),
+        what,
         runs: made,
         ..Said::default()
     })

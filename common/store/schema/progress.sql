@@ -10,25 +10,31 @@ CREATE TABLE farmhand.progress (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Of rounds that were made just now: a stream that follows its file goes on where the last round of its instance was, however
--- that ended. With the owner's rights: who applies or resumes a job makes its rounds, and writes no place of its own.
+-- that ended and under whichever name of its job. With the owner's rights: who applies or resumes a job makes its rounds, and
+-- writes no place of its own.
 CREATE FUNCTION farmhand.keep_places(made bigint[]) RETURNS bigint
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-WITH kept AS (
+DECLARE
+    kept bigint;
+BEGIN
     INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)
     SELECT r.run_id, 0, statement_timestamp(), p.checkpoint
     FROM farmhand.run_live r
     JOIN farmhand.job_revision v ON v.job_id = r.job_id AND v.rev = r.rev AND v.spec->'stream'->'follow' = 'true'
-    CROSS JOIN LATERAL (SELECT h.run_id, h.state FROM farmhand.run_history h
-        WHERE h.job_id = r.job_id AND h.kind = 'continuous' AND h.instance = r.instance
+    CROSS JOIN LATERAL (SELECT h.run_id, h.state
+        FROM (SELECT r.job_id AS name UNION ALL SELECT f.name FROM farmhand.former_name f WHERE f.job_id = r.job_id) j
+        CROSS JOIN LATERAL (SELECT e.run_id, e.state FROM farmhand.run_history e
+            WHERE e.job_id = j.name AND e.kind = 'continuous' AND e.instance = r.instance
+            ORDER BY e.run_id DESC LIMIT 1) h
         ORDER BY h.run_id DESC LIMIT 1) h
     JOIN farmhand.progress p ON p.run_id = h.run_id AND p.checkpoint IS NOT NULL
     WHERE r.run_id = ANY (made) AND r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0 AND h.state <> 'succeeded'
-    ON CONFLICT DO NOTHING
-    RETURNING 1
-)
-SELECT count(*) FROM kept
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS kept = ROW_COUNT;
+    RETURN kept;
+END
 $$;
 REVOKE ALL ON FUNCTION farmhand.keep_places(bigint[]) FROM PUBLIC;
 

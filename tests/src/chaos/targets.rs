@@ -328,7 +328,9 @@ fn judge_beginning(
         return None;
     }
     // What an outage made late is made up for one after the other.
-    let before = own.iter().filter(|r| definition.skips && r.first_due < record.first_due);
+    let before = own
+        .iter()
+        .filter(|r| definition.skips && r.first_due < record.first_due);
     let ends = before.filter_map(|r| r.finished).filter(|end| *end <= began.at);
     let free = ends.fold(record.first_due, Timestamp::max);
     let timed = nodes.timed(definition, record, began, free);

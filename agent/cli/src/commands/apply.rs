@@ -35,7 +35,7 @@ pub(crate) struct ApplyArgs {
     /// Delete without asking
     #[arg(long)]
     pub(super) yes: bool,
-    /// The source these files are applied as, such as a repository's name; without it each path is a source
+    /// The source these files are applied as, such as a repository's name; without it each path is a source, as it is written
     #[arg(long, value_name = "NAME")]
     pub(super) source: Option<String>,
     /// Take over jobs that another source defines
@@ -70,11 +70,13 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         renames: &renames,
         ..scope
     };
-    if let Some(name) = &args.source {
-        wanted.belong_to(name);
+    // Before they belong to a name: signatures lie beside the files.
+    sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
+    if args.source.is_some() {
+        wanted.belong_to(&names[0]);
     }
     check_sources(&wanted.jobs, &present, &scope)?;
-    sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
+    jobs::check_renames(&db, &renames, &present).await?;
     let steps = plan(&wanted.jobs, &present, &scope);
     let pool_rows = every(|paging| {
         let db = &db;

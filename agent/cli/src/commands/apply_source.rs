@@ -1,6 +1,6 @@
 //! Sources: what an apply may delete, and what it may not change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use farmhand_core::notify::TargetSpec;
 use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange, User};
@@ -12,17 +12,35 @@ use super::{Exit, Failure, job_files, out, terminal};
 /// What the definitions of these files belong to.
 pub(super) fn sources(paths: &[PathBuf], name: Option<&str>, prune: bool) -> Result<Vec<String>, Failure> {
     if let Some(name) = name {
-        return match name.trim() {
+        // A slash at the end says that it is a directory.
+        return match name.trim().trim_end_matches('/') {
             "" => Err(Failure::usage("--source needs a name")),
             name => Ok(vec![name.to_owned()]),
         };
     }
-    if prune && paths.iter().any(|path| path.as_os_str() == "-") {
-        return Err(Failure::usage("--prune needs to know what was applied before")
+    let names: Vec<String> = paths.iter().map(|path| source_of(path)).collect();
+    let elsewhere = names.iter().find(|name| !Path::new(name).is_absolute());
+    match elsewhere.filter(|_| prune).map(String::as_str) {
+        None => Ok(names),
+        Some("-") => Err(Failure::usage("--prune needs to know what was applied before")
             .why("standard input has no name")
-            .next("add --source NAME"));
+            .next("add --source NAME")),
+        Some(path) => Err(Failure::usage("--prune needs a source that means the same in every directory")
+            .why(format!(
+                "{path} is a relative path: applied in another directory or on another host it is the same source, and \
+                 each would delete the other's jobs"
+            ))
+            .next("add --source NAME or write the whole path, the first time with --take-over")),
     }
-    Ok(paths.iter().map(|path| job_files::name_of(path)).collect())
+}
+
+/// The path of a file, or of a directory, which ends with a slash: it covers the files in it.
+fn source_of(path: &Path) -> String {
+    let name = job_files::name_of(path);
+    if path.is_dir() && !name.ends_with('/') {
+        return name + "/";
+    }
+    name
 }
 
 /// Has a person agree to what is deleted; where there is none, `--yes` must say so.
@@ -55,11 +73,13 @@ pub(super) fn confirm(steps: &[Step], others: usize) -> Result<(), Failure> {
 
 /// Refuses to change what another source defines.
 pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Result<(), Failure> {
-    let other = |job: &&Wanted| {
-        let listed = present.iter().find(|listed| listed.job_id == job.name);
+    let other = |job: &Wanted| {
+        let former = scope.renames.iter().find(|(_, name)| *name == job.name);
+        let name = former.map_or(&job.name, |(former, _)| former);
+        let listed = present.iter().find(|listed| listed.job_id == *name);
         listed.filter(|listed| scope.forbids(&listed.source))
     };
-    match wanted.iter().find_map(|job| other(&job)) {
+    match wanted.iter().find_map(other) {
         Some(listed) => Err(other_source("job", &listed.job_id, &listed.source)),
         None => Ok(()),
     }

@@ -55,7 +55,8 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
     if as_json {
         out::json(
             &json!({"job_id": args.name, "from": from, "to": to, "instants": plan.missing,
-            "already_run": plan.ran, "excluded": plan.excluded, "run_ids": run_ids, "applied": !args.dry_run}),
+            "already_run": plan.ran, "excluded": plan.excluded, "forgotten": plan.forgotten,
+            "rescheduled": plan.rescheduled, "run_ids": run_ids, "applied": !args.dry_run}),
         );
     } else {
         out::note(&match (count, args.dry_run) {
@@ -95,6 +96,7 @@ fn show(plan: &Plan) {
             )
         ));
     }
+    plan.left_out().iter().for_each(|text| out::note(text));
     if plan.excluded > 0 {
         out::note(&format!(
             "{} outside start and end, or excluded by a calendar",

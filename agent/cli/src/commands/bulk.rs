@@ -64,13 +64,16 @@ impl Chosen {
             until: out::past("--until", self.until.as_deref(), now)?,
             ..bulk::Chosen::default()
         };
-        let runs = chosen.find(db, bulk, MOST).await?;
-        if runs.is_empty() {
+        let found = chosen.find(db, bulk, MOST, None).await?;
+        if let Some(left_out) = found.left_out() {
+            out::note(&left_out);
+        }
+        if found.runs.is_empty() {
             out::note("no run matches; nothing was done");
         } else if !self.yes {
-            confirm(&runs, bulk)?;
+            confirm(&found.runs, bulk)?;
         }
-        let numbers = runs.iter().map(|run| run.run_id).collect();
+        let numbers = found.runs.iter().map(|run| run.run_id).collect();
         Ok((chosen, numbers))
     }
 }

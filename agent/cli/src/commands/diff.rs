@@ -12,9 +12,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply::store;
-use super::apply_plan::{Kind, Of};
-use super::apply_source::sources;
+use super::apply_plan::{Kind, Of, plan_pools, plan_targets, shared_pools, shared_targets};
+use super::apply_source::{check_shared, check_sources, sources};
 use super::job_files::{Wanted, read_files, value_of};
+use super::notify::without_path;
+use super::rename::renames;
 use super::{Exit, Failure, Outcome, completion, job_files, out};
 use farmhand_control::jobs as found;
 
@@ -43,6 +45,9 @@ pub(crate) struct DiffArgs {
     /// The source that the files would be applied as
     #[arg(long, value_name = "NAME", conflicts_with = "job")]
     source: Option<String>,
+    /// As `job apply --take-over`: jobs that another source defines are not refused
+    #[arg(long, conflicts_with = "job")]
+    take_over: bool,
     /// End with exit code 14 if there is a difference
     #[arg(long)]
     exit_code: bool,
@@ -96,15 +101,27 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
     let scope = Scope {
         sources: Some(&names),
         prune: args.prune,
-        take_over: false,
+        take_over: args.take_over,
         only: own.as_deref(),
         renames: &[],
     };
     let wanted = read_files(&args.path, &args.set, as_json)?;
+    let present = found::all(db).await?;
+    let renames = renames(&wanted.jobs, &present);
+    let scope = Scope {
+        renames: &renames,
+        ..scope
+    };
+    check_sources(&wanted.jobs, &present, &scope)?;
     let pools = every(|paging| async move { reading::pools(db, &paging).await })
         .await?
         .items;
     let targets = notify::targets(db).await?;
+    let (pools_there, targets_there) = (shared_pools(&pools), shared_targets(&targets));
+    let steps = plan_pools(&wanted.pools, &pools_there, &scope);
+    check_shared("pool", &steps, &pools_there, &wanted.jobs, &present, &scope)?;
+    let steps = plan_targets(&wanted.targets, &targets_there, &scope);
+    check_shared("target", &steps, &targets_there, &wanted.jobs, &present, &scope)?;
     let size = |size: u32| json!({"size": size});
     let mut diffs = compare(
         Of::Pool,
@@ -124,13 +141,28 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
         }),
         &scope,
     ));
-    let present = found::all(db).await?;
-    diffs.extend(compare(
+    let renamed =
+        |former: &str| (renames.iter()).find_map(|(old, name)| (old == former).then_some(name.as_str()));
+    let mut jobs = compare(
         Of::JobId,
         (wanted.jobs.iter()).map(|job| (job.name.as_str(), value_of(&job.spec))),
-        (present.iter()).map(|old| (old.job_id.as_str(), old.source.as_str(), old.spec.clone())),
+        (present.iter()).map(|old| {
+            let name = renamed(&old.job_id).unwrap_or(&old.job_id);
+            (name, old.source.as_str(), old.spec.clone())
+        }),
         &scope,
-    ));
+    );
+    for (former, name) in &renames {
+        if let Some(diff) = jobs.iter_mut().find(|diff| diff.of.name() == name) {
+            diff.change = Kind::Updated;
+            let change = Change {
+                old: json!(former),
+                new: json!(name),
+            };
+            diff.keys.insert("name".to_owned(), change);
+        }
+    }
+    diffs.extend(jobs);
     Ok(diffs)
 }
 
@@ -147,7 +179,7 @@ fn compare<'a>(
     let mut diffs = Vec::new();
     for (name, new) in wanted {
         diffs.push(match present.remove(name) {
-            Some((_, old)) => between(of(name.to_owned()), &old, &new),
+            Some((_, old)) => hide_path(between(of(name.to_owned()), &old, &new)),
             None => whole(of(name.to_owned()), Kind::Created),
         });
     }
@@ -156,6 +188,18 @@ fn compare<'a>(
     let gone = present.iter().filter(|(name, (source, _))| prunes(name, source));
     diffs.extend(gone.map(|(name, _)| whole(of((*name).to_owned()), Kind::Deleted)));
     diffs
+}
+
+/// As `notify ls` shows a webhook.
+fn hide_path(mut diff: Diff) -> Diff {
+    if let (Of::Target(_), Some(change)) = (&diff.of, diff.keys.get_mut("webhook")) {
+        for url in [&mut change.old, &mut change.new] {
+            *url = url
+                .as_str()
+                .map_or(Value::Null, |url| json!(format!("{}/…", without_path(url))));
+        }
+    }
+    diff
 }
 
 fn whole(of: Of, change: Kind) -> Diff {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use farmhand_core::document::parse_duration;
-use farmhand_core::notify::TargetSpec;
+use farmhand_core::notify::{TargetSpec, Url};
 use farmhand_store::Db;
 use farmhand_store::notify::{NotificationRow, TargetRow, notifications, submit_test, targets};
 use serde::Serialize;
@@ -80,12 +80,12 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
 }
 
 /// Without the path of a URL: it may be a secret.
+pub(super) fn without_path(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| "webhook".to_owned(), |url| url.shown())
+}
+
 fn place(spec: &TargetSpec) -> String {
-    use farmhand_core::notify::Url;
-    let mut places = Vec::new();
-    if let Some(url) = &spec.webhook {
-        places.push(Url::parse(url).map_or_else(|_| "webhook".to_owned(), |url| url.shown()));
-    }
+    let mut places: Vec<String> = spec.webhook.iter().map(|url| without_path(url)).collect();
     if let Some(name) = &spec.webhook_file {
         places.push(format!("file {name}"));
     }

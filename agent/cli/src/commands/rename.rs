@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::job_files::Wanted;
 use super::{Exit, Failure, Outcome, out, progress};
-use farmhand_control::jobs;
+use farmhand_control::{due_now, jobs};
 use farmhand_core::definition::check_name;
 
 pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Outcome {
@@ -14,11 +14,17 @@ pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Out
         return Err(Failure::usage(format!("{name} is not a valid job name")).next(rule));
     }
     jobs::one(db, former).await?;
-    match rename(db, former, name, &super::who()).await? {
+    let mut outcome = rename(db, former, name, &super::who()).await?;
+    if let ApplyOutcome::Blocked(_) = outcome {
+        due_now::fire_overdue(db, &[former.to_owned()]).await?;
+        outcome = rename(db, former, name, &super::who()).await?;
+    }
+    match outcome {
+        ApplyOutcome::Blocked(_) => return Err(due_now::busy(former).into()),
         ApplyOutcome::Done { applied, .. } if applied.is_empty() => {
             return Err(jobs::no_job(db, former).await.into());
         }
-        ApplyOutcome::Done { .. } | ApplyOutcome::Blocked(_) => {}
+        ApplyOutcome::Done { .. } => {}
         ApplyOutcome::Refused(faults) => {
             let failure = Failure::new(
                 Exit::Refused,

@@ -11,7 +11,7 @@ use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice};
 use super::vars::Vars;
 use super::{JobSpec, needs};
-use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
+use crate::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
 
 /// One job as a file defines it.
 #[derive(Clone, Debug)]
@@ -110,6 +110,7 @@ pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<D
         span: &job.span,
     });
     problems.extend(defined_twice("job", named, sources));
+    problems.extend(former_names(&jobs, sources));
     problems.extend(vars.duplicates(sources));
     problems.extend(shared.calendars.duplicates(sources));
     problems.extend(shared.pools.duplicates(sources));
@@ -119,6 +120,42 @@ pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<D
     let pools = shared.pools.into_definitions();
     let targets = shared.targets.into_definitions();
     Ok(Definitions { jobs, pools, targets })
+}
+
+/// A job's former name is another one than its own, and no other job's.
+fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
+    let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for job in jobs {
+        let Some(former) = job.renamed_from.as_deref() else {
+            continue;
+        };
+        let (what, related) = if former == job.name {
+            (format!("job `{former}` has `renamed_from` its own name"), None)
+        } else if let Some(earlier) = first.get(former) {
+            let what = format!(
+                "job `{}` of {} has `renamed_from` `{former}` already",
+                earlier.name, sources[earlier.source].name
+            );
+            let related = Related {
+                source: earlier.source,
+                span: earlier.span.clone(),
+                label: "this one".to_owned(),
+            };
+            (what, Some(related))
+        } else {
+            first.insert(former, job);
+            continue;
+        };
+        problems.push(Problem {
+            source: job.source,
+            span: job.span.clone(),
+            what,
+            fix: "write the name that this job had before, or delete `renamed_from`".to_owned(),
+            related,
+        });
+    }
+    problems
 }
 
 fn read_file<'a>(
@@ -194,5 +231,30 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(needs::NAME_RULE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_name_is_not_the_jobs_own_and_no_other_jobs() {
+        let source = |name: &str, jobs: &[&str]| Source {
+            name: name.to_owned(),
+            text: (jobs.iter())
+                .map(|job| format!("[job.{job}]\ncommand = ['x']\nrenamed_from = 'a'\n"))
+                .collect(),
+        };
+        let mistakes = load(&[source("a.toml", &["a", "b"]), source("b.toml", &["c"])]).unwrap_err();
+        let found: Vec<_> = (mistakes.located().into_iter())
+            .map(|l| (l.file, l.line, l.what))
+            .collect();
+        let wanted = [
+            ("a.toml", 1, "job `a` has `renamed_from` its own name"),
+            ("b.toml", 1, "job `b` of a.toml has `renamed_from` `a` already"),
+        ];
+        let wanted = wanted.map(|(file, line, what)| (file.to_owned(), line, what.to_owned()));
+        assert_eq!(found, wanted);
     }
 }

@@ -28,7 +28,7 @@ use self::zone::Segments;
 pub use zone::DstPolicy;
 
 /// All due instants of one job. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     rules: Box<[Rule]>,
     zone: TimeZone,

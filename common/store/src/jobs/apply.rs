@@ -11,7 +11,7 @@ use tokio_postgres::types::{Json, Type};
 use super::applied::{Applied, ApplyOutcome, Blocked, Change};
 use super::edges;
 use super::pools::{self, PoolChange};
-use super::rename::rename_in;
+use super::rename::{rename_in, reschedule};
 use super::scope::Scope;
 use super::targets::{self, TargetChange};
 use crate::db::{Db, Transaction, stmt};
@@ -152,6 +152,12 @@ pub async fn apply_signed(
             continue;
         }
         if let Some(same) = live.filter(|p| p.spec == spec) {
+            if let Some(former) = renamed.get(change.job_id.as_str())
+                && let Some(overdue) = reschedule(&mut tx, former, &change.job_id).await?
+            {
+                blocked.push(overdue);
+                continue;
+            }
             if scope.moves(&same.source, &change.source) {
                 moved.push((change.job_id.as_str(), change.source.as_str()));
             }

@@ -83,7 +83,27 @@ pub async fn backfill(
     })
 }
 
-/// The instants of a job in [from, to) that have a run, or had one.
+/// What says from when on it is known which instants of a job ran.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct InstantsKnown {
+    /// When the job was applied for the first time: it ran at no instant before.
+    pub first_applied: Timestamp,
+    /// Since when it has its present schedule.
+    pub scheduled: Timestamp,
+    /// What it was called before its last rename.
+    pub former: Option<String>,
+    /// When that was.
+    pub renamed: Option<Timestamp>,
+    /// Since when the history of runs is kept.
+    pub kept: Timestamp,
+}
+
+/// From when on it is known which instants of a job ran; None when there is no such job.
+pub async fn instants_known(db: &Db, job_id: &str) -> Result<Option<InstantsKnown>, StoreError> {
+    db.row(stmt!("instants_known"), &[(&job_id, Type::TEXT)]).await
+}
+
+/// The instants of a job in [from, to) that have a run in the history.
 pub async fn ran_instants(
     db: &Db,
     job_id: &str,

@@ -16,12 +16,12 @@ mod withhold;
 
 pub use applied::{Applied, ApplyOutcome, Blocked, Change};
 pub use apply::{JobChange, apply, apply_all, apply_signed};
-pub use backfill::{Backfilled, backfill, ran_instants};
+pub use backfill::{Backfilled, InstantsKnown, backfill, instants_known, ran_instants};
 pub use delete::delete;
 pub use list::{Listed, RevisionItem, job, list_jobs, revisions};
 pub use operator::{
-    Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one, pause, resume, retry_one, retry_run,
-    tell_many,
+    Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one, pause, resume, retried_runs, retry_one,
+    retry_run, tell_many,
 };
 pub use pools::PoolChange;
 pub use rename::{move_runs, rename, renamed_to};

@@ -278,7 +278,7 @@ pub async fn retry_one(
         new_run: Option<i64>,
     }
     let mut tx = db.transaction("retry_run").await?;
-    let action = format!("retry {run_id}");
+    let action = retry_of(run_id);
     if let Some(once) = once
         && let Some(run) = answered(&mut tx, once, &action).await?
     {
@@ -320,6 +320,42 @@ pub async fn retry_one(
         Some(Row { ended: true, .. }) => Retried::NoJob,
         _ => Retried::NotFound,
     })
+}
+
+/// Of these runs, those that a later retry repeats; not what was made with `once`, which is answered again.
+pub async fn retried_runs(db: &Db, runs: &[i64], once: Option<Once<'_>>) -> Result<Vec<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        run_id: i64,
+    }
+    let rows: Vec<Row> = db
+        .rows(stmt!("retried_runs"), &[(&runs, Type::INT8_ARRAY)])
+        .await?;
+    let mut retried: Vec<i64> = rows.into_iter().map(|row| row.run_id).collect();
+    if let Some(once) = once {
+        #[derive(Deserialize)]
+        struct Done {
+            action: String,
+        }
+        let actions: Vec<String> = retried.iter().map(|run| retry_of(*run)).collect();
+        let done: Vec<Done> = db
+            .rows(
+                stmt!("once_done"),
+                &[
+                    (&once.token_id, Type::INT8),
+                    (&actions, Type::TEXT_ARRAY),
+                    (&once.key, Type::TEXT),
+                ],
+            )
+            .await?;
+        retried.retain(|run| !done.iter().any(|done| done.action == retry_of(*run)));
+    }
+    Ok(retried)
+}
+
+/// What a retry is called among the actions that are done once.
+fn retry_of(run_id: i64) -> String {
+    format!("retry {run_id}")
 }
 
 /// Keeps others with the same key out, and reads what was answered before, if anything.

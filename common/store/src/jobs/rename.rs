@@ -1,9 +1,13 @@
 //! Another name for a job, with its history.
 
+use farmhand_core::definition::JobSpec;
+use farmhand_core::due;
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use super::applied::{Applied, ApplyOutcome, Change};
+use super::applied::{Applied, ApplyOutcome, Blocked, Change};
 use super::apply::bump;
 use super::{edges, targets};
 use crate::db::{Db, Transaction, stmt};
@@ -16,12 +20,17 @@ const AT_ONCE: i32 = 10_000;
 /// Gives a job another name, with all that is known of it but its ended runs: those follow by [`move_runs`].
 ///
 /// # Errors
-/// The database's; `Refused` for a name that is taken, a job with live runs, and a signed job.
+/// The database's; `Refused` for a name that is taken, a job with live runs, and a signed job. `Blocked` when an instant of the
+/// former name is overdue that the new name does not have.
 pub async fn rename(db: &Db, former: &str, name: &str, by: &str) -> Result<ApplyOutcome, StoreError> {
     let mut tx = db.transaction("rename_job").await?;
     let seq = bump(&mut tx).await?;
     let mut applied = Vec::new();
     if rename_in(&mut tx, (former, name), by, seq, false).await? {
+        if let Some(overdue) = reschedule(&mut tx, former, name).await? {
+            tx.rollback().await?;
+            return Ok(ApplyOutcome::Blocked(vec![overdue]));
+        }
         let both = [former, name];
         rounds(&mut tx, &both).await?;
         targets::write_edges(&mut tx, &both).await?;
@@ -65,6 +74,54 @@ pub(super) async fn rename_in(
         )
         .await?;
     Ok(row.is_some_and(|row| row.renamed))
+}
+
+/// Where the name decides when a schedule fires, the renamed job is next due by its new name. What is overdue by the former one
+/// has to be fired first.
+pub(super) async fn reschedule(
+    tx: &mut Transaction,
+    former: &str,
+    name: &str,
+) -> Result<Option<Blocked>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        rev: i64,
+        next_run: Timestamp,
+        decided_until: Option<Timestamp>,
+        spec: Value,
+        now: Timestamp,
+    }
+    let row: Option<Row> = tx.row(stmt!("renamed_job"), &[(&name, Type::TEXT)]).await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let of = |name| {
+        let spec: JobSpec = serde_json::from_value(row.spec.clone()).ok()?;
+        due::compile(name, &spec).ok()
+    };
+    // Of a definition that this version cannot read nothing changes.
+    let (Some((before, _)), Some((after, policy))) = (of(former), of(name)) else {
+        return Ok(None);
+    };
+    if before == after {
+        return Ok(None);
+    }
+    if row.next_run <= row.now {
+        return Ok(Some(Blocked::Overdue {
+            job_id: former.to_owned(),
+            rev: row.rev,
+            next_run: row.next_run,
+        }));
+    }
+    let from = row.decided_until.map_or(row.now, |decided| decided.max(row.now));
+    let next_run = due::next_run(&after, &policy, from);
+    let _: Vec<Value> = tx
+        .rows(
+            stmt!("set_next_run"),
+            &[(&name, Type::TEXT), (&next_run, Type::TIMESTAMPTZ)],
+        )
+        .await?;
+    Ok(None)
 }
 
 /// Gives ended runs of renamed jobs the present name, up to ten thousand; returns how many.

@@ -16,7 +16,8 @@ pub struct User {
 /// Which definitions an apply may touch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
-    /// The sources that it applies: files, directories, or a name. None: any definition, and its source stays.
+    /// The sources that it applies: files, a name, or directories, which end with a slash. None: any definition, and its
+    /// source stays.
     pub sources: Option<&'a [String]>,
     /// Delete what these sources defined before and do not define any more.
     pub prune: bool,
@@ -31,9 +32,7 @@ pub struct Scope<'a> {
 impl Scope<'_> {
     /// Whether what `source` defined is within these sources: the same, or a file in one of these directories.
     pub fn covers(&self, source: &str) -> bool {
-        let within = |of: &String| {
-            source == of || (source.strip_prefix(of.as_str())).is_some_and(|rest| rest.starts_with('/'))
-        };
+        let within = |of: &String| source == of || (of.ends_with('/') && source.starts_with(of.as_str()));
         self.sources.is_none_or(|sources| sources.iter().any(within))
     }
 
@@ -61,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_source_is_a_file_a_directory_with_its_files_or_a_name() {
-        let sources = ["jobs".to_owned(), "ops/a.toml".to_owned()];
+        let sources = ["jobs/".to_owned(), "ops/a.toml".to_owned(), "infra".to_owned()];
         let scope = Scope {
             sources: Some(&sources),
             prune: true,
@@ -70,7 +69,7 @@ mod tests {
             renames: &[],
         };
         for (source, covered) in [
-            ("jobs", true),
+            ("jobs", false),
             ("jobs/a.toml", true),
             ("jobs/b/c.toml", true),
             ("jobs.toml", false),
@@ -78,6 +77,8 @@ mod tests {
             ("ops/a.toml", true),
             ("ops/b.toml", false),
             ("a.toml", false),
+            ("infra", true),
+            ("infra/a.toml", false),
         ] {
             assert_eq!(scope.covers(source), covered, "{source}");
         }

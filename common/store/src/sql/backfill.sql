@@ -10,6 +10,10 @@ WITH j AS MATERIALIZED (
         AND d.due_at NOT IN (SELECT r.due_at FROM farmhand.run_history r
             WHERE (r.job_id = $1 OR r.job_id IN (SELECT f.name FROM farmhand.former_name f WHERE f.job_id = $1))
                 AND r.kind IN ('scheduled', 'backfill') AND r.state <> 'skipped')
+        -- A week that was dropped since the plan was made: whether its instants ran is unknown.
+        AND (d.due_at >= (SELECT min(h.until) - interval '7 days' FROM farmhand.history_partition h
+                WHERE h.parent = 'run_history')
+            OR d.due_at < (SELECT min(v.applied_at) FROM farmhand.job_revision v WHERE v.job_id = $1))
 ), place AS MATERIALIZED (
     SELECT n.address AS node, EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = $1
         AND (n.address IS NULL OR r.node = n.address)) AS live

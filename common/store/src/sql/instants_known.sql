@@ -1,0 +1,19 @@
+-- From when on the history tells which instants of a job's present schedule ran: its first revision, the first of those that have this
+-- schedule without a break, its last rename, and the oldest week that is kept. A week of runs is kept or dropped as a whole; what
+-- lies in no week is newer.
+WITH v AS MATERIALIZED (
+    SELECT r.rev, r.applied_at, ARRAY[r.spec->'schedule', r.spec->'timezone', r.spec->'dst', r.spec->'spread'] AS schedule
+    FROM farmhand.job_revision r WHERE r.job_id = $1
+), present AS (
+    SELECT v.schedule FROM v JOIN farmhand.job j ON j.job_id = $1 AND j.rev = v.rev
+)
+SELECT (SELECT min(v.applied_at) FROM v) AS first_applied,
+    (SELECT min(v.applied_at) FROM v
+        WHERE v.rev > coalesce((SELECT max(o.rev) FROM v o JOIN present p ON o.schedule IS DISTINCT FROM p.schedule), 0)) AS scheduled,
+    f.name AS former, f.renamed_at AS renamed,
+    coalesce((SELECT min(h.until) - interval '7 days' FROM farmhand.history_partition h WHERE h.parent = 'run_history'),
+        statement_timestamp()) AS kept
+FROM (SELECT) one
+LEFT JOIN (SELECT n.name, n.renamed_at FROM farmhand.former_name n WHERE n.job_id = $1
+    ORDER BY n.renamed_at DESC LIMIT 1) f ON true
+WHERE EXISTS (SELECT FROM v)
