@@ -86,6 +86,26 @@ async fn what_is_given_up_holds_up_nothing() {
 }
 
 #[tokio::test]
+async fn what_nobody_took_for_an_hour_holds_up_nothing() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    for state in [RunState::Failed, RunState::Succeeded] {
+        ends(&farm, "j", state).await;
+    }
+    settled(&farm).await;
+    let failure = topics_claimed(&farm).await.remove(0).1;
+    let again = Verdict::Again {
+        error: "it is refused, and only it".to_owned(),
+        pause: Duration::from_secs(1_800),
+    };
+    sent(&farm.db, &failure, &again).await.unwrap();
+    assert_eq!(topics_claimed(&farm).await, []);
+    let old = "UPDATE farmhand.notification SET created_at = statement_timestamp() - interval '61 minutes' WHERE tries > 0";
+    farm.sql.batch_execute(old).await.unwrap();
+    assert_eq!(topics_claimed(&farm).await[0].0, Topic::Recovery);
+}
+
+#[tokio::test]
 async fn targets_that_want_mail_are_those_with_an_address() {
     let farm = farm_with(hook()).await;
     assert_eq!(mail_targets(&farm.db).await.unwrap(), Vec::<String>::new());
