@@ -48,7 +48,9 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
                 .iter()
                 .map(|other| format!("{} is not read: this one comes before it", other.display())),
         );
-        if !timer.text.is_empty() && !is_wanted(&timer.unit, &places) {
+        // One that is masked or a template becomes no job.
+        let may_be = !timer.text.is_empty() && !timer.unit.ends_with("@.timer");
+        if may_be && !is_wanted(&timer.unit, &places) {
             timer.notes.push(
                 "no *.wants directory beside it names it: where it is disabled, write enabled = false into its job, or take the job out"
                     .to_owned(),
