@@ -101,7 +101,7 @@ impl Timeline {
         let mut own: Vec<&Done> = self.of_node(node).collect();
         own.sort_unstable_by_key(|d| d.from);
         let may_have = |d: &&Done| d.from <= last && last <= d.to.max(d.from + nanos(d.takeover()));
-        let first = own.iter().rposition(|d| may_have(d))?;
+        let first = own.iter().rposition(may_have)?;
         let (mut by, mut back) = (0, own[first].to);
         for hit in &own[first..] {
             if by > 0 && (hit.from > by || hit.from > back + nanos(self.settled)) {
