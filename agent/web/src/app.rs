@@ -95,7 +95,7 @@ impl App {
         work(&self.db).await
     }
 
-    /// Asks for a credential, or begins or ends a session: beside actions, however long those take, and within [`LOOKUP`].
+    /// Asks for a credential, or begins or ends a session: beside actions, however long those take, and within a bound.
     pub async fn credentials<T>(
         &self,
         work: impl AsyncFnOnce(&Db) -> Result<T, StoreError>,
