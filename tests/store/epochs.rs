@@ -60,7 +60,7 @@ pub async fn shown(farm: &Farm) -> Database {
 }
 
 /// As after a restart of this server; its place is the same.
-async fn restart(farm: &Farm) {
+pub async fn restart(farm: &Farm) {
     let sql = "UPDATE farmhand.epoch SET server = '1 ' || split_part(server, ' ', 2)
         WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
     farm.sql.batch_execute(sql).await.unwrap();

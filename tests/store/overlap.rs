@@ -1,10 +1,11 @@
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit_overlapping, withhold};
-use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
+use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, open_epoch, promote, sweep, vouch};
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::epochs::{renewed, replace, restart, shown};
 use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
 
 async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
@@ -110,6 +111,33 @@ async fn a_queued_run_is_found_by_the_sweep_when_its_promotion_was_lost() {
     sweep(&farm.db).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
     assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep);
+}
+
+#[tokio::test]
+async fn what_waits_for_an_end_that_was_recorded_before_claims_were_open_goes_when_they_are() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    let instants = [past(90), past(60), past(30)];
+    farm.fire_at("j", past(90), &instants).await;
+    for (nth, instant) in instants.into_iter().enumerate() {
+        let run = claims(&farm, &me).await.remove(0);
+        assert_eq!(run.due_at, instant);
+        let memory = renewed(&farm, &me, 0).await;
+        match nth {
+            0 => replace(&farm).await,
+            _ => restart(&farm).await,
+        }
+        finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+        assert!(claims(&farm, &me).await.is_empty());
+        match nth {
+            0 => {
+                let key = shown(&farm).await.key();
+                open_epoch(&farm.db, &key, "a", Some(&memory)).await.unwrap();
+            }
+            _ => assert!(vouch(&farm.db, &memory).await.unwrap()),
+        }
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
+use super::fire::promote_all;
 use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
@@ -274,6 +275,9 @@ pub async fn open_epoch(
             ],
         )
         .await?;
+    if row.is_some() {
+        opened(db).await;
+    }
     Ok(row.map(|row| NewEpoch {
         epoch: row.epoch,
         follows: row.follows,
@@ -305,7 +309,17 @@ pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
             ],
         )
         .await?;
+    if row.is_some() {
+        opened(db).await;
+    }
     Ok(row.is_some())
+}
+
+/// Claims are open: what waited for an end that was recorded before may go, since nothing is promoted while they are closed.
+async fn opened(db: &Db) {
+    if let Err(error) = promote_all(db).await {
+        tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
 }
 
 /// Tells a database whose claims are closed what it must not give again, if `memory` is of this farm.
