@@ -33,7 +33,11 @@ async fn an_imported_crontab_observes_beside_cron_and_runs_once_observe_is_taken
         std::fs::write(tabs.join(host), format!("@every_second {command}\n")).unwrap();
     }
     let (tabs, out) = (tabs.display().to_string(), out.display().to_string());
-    farm.ok(&["import", "crontab", "--hosts", &tabs, "--observe", "-o", &out]);
+    // Whom the agents run jobs as.
+    let user = std::process::Command::new("id").arg("-un").output().unwrap();
+    let user = String::from_utf8(user.stdout).unwrap().trim().to_owned();
+    let import = ["import", "crontab", "--hosts", &tabs, "--user", &user];
+    farm.ok(&[&import[..], &["--observe", "-o", &out]].concat());
     let text = std::fs::read_to_string(&out).unwrap();
     farm.ok(&["job", "apply", &out]);
 
@@ -76,7 +80,7 @@ async fn an_imported_crontab_observes_beside_cron_and_runs_once_observe_is_taken
         for at in observed(&farm, node).await {
             let _ = writeln!(
                 log,
-                r#"{{"_HOSTNAME":"{node}","__REALTIME_TIMESTAMP":"{at}000001","SYSLOG_IDENTIFIER":"CRON","MESSAGE":"(tester) CMD ({command})"}}"#
+                r#"{{"_HOSTNAME":"{node}","__REALTIME_TIMESTAMP":"{at}000001","SYSLOG_IDENTIFIER":"CRON","MESSAGE":"({user}) CMD ({command})"}}"#
             );
         }
     }
