@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_tests::alerts::{Scale, source};
 use farmhand_tests::farm::{Farm, SOON, send, stop};
+use farmhand_tests::freezer::Frozen;
 use farmhand_tests::no_forks::NoForks;
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::watch::{Arrival, Watch};
@@ -235,6 +236,13 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     let slow = provoked.arrives("FarmhandRunSlow", weary, &farm).await;
     assert_eq!(slow.labels["job_name"], "weary");
     farm.event("run_slow").await;
+    let run: i64 = farm
+        .value("SELECT run_id FROM farmhand.run_live WHERE job_id = 'weary'")
+        .await;
+    // SIGKILL stays pending.
+    let frozen = Frozen::new(farm.processes_of_run(run)[0].pid);
+    let cancelled = Instant::now();
+    farm.ok(&["run", "cancel", &run.to_string()]);
     let forks = NoForks::new(&[farm.agent("n2").wardens()[0].pid]);
     let full = Instant::now();
     provoked.arrives("FarmhandNodeCannotStart", full, &farm).await;
@@ -242,6 +250,11 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     provoked
         .arrives("FarmhandNotificationsDelayed", killed, &farm)
         .await;
+    provoked
+        .arrives("FarmhandUnkillableProcess", cancelled, &farm)
+        .await;
+    drop(frozen);
+    farm.over(run, SOON).await;
     fence(&mut farm).await;
     panels(&farm, &watch).await;
 
