@@ -69,8 +69,8 @@ async fn messages_that_were_made_at_once_arrive_in_the_order_in_which_it_happene
     assert_eq!(arrived, [Topic::Failure, Topic::Recovery, Topic::Failure]);
 }
 
-#[tokio::test]
-async fn what_is_given_up_holds_up_nothing() {
+/// A farm whose job has failed and succeeded again; the message of the failure is claimed.
+async fn failed_and_recovered() -> (Farm, Delivery) {
     let farm = farm_with(hook()).await;
     farm.job("j", told(), None).await;
     for state in [RunState::Failed, RunState::Succeeded] {
@@ -78,6 +78,12 @@ async fn what_is_given_up_holds_up_nothing() {
     }
     settled(&farm).await;
     let failure = topics_claimed(&farm).await.remove(0).1;
+    (farm, failure)
+}
+
+#[tokio::test]
+async fn a_message_that_is_given_up_holds_up_none() {
+    let (farm, failure) = failed_and_recovered().await;
     let given_up = Verdict::Failed {
         error: "no".to_owned(),
     };
@@ -86,14 +92,8 @@ async fn what_is_given_up_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn what_nobody_took_for_an_hour_holds_up_nothing() {
-    let farm = farm_with(hook()).await;
-    farm.job("j", told(), None).await;
-    for state in [RunState::Failed, RunState::Succeeded] {
-        ends(&farm, "j", state).await;
-    }
-    settled(&farm).await;
-    let failure = topics_claimed(&farm).await.remove(0).1;
+async fn a_message_that_has_waited_for_an_hour_holds_up_none() {
+    let (farm, failure) = failed_and_recovered().await;
     let again = Verdict::Again {
         error: "it is refused, and only it".to_owned(),
         pause: Duration::from_secs(1_800),

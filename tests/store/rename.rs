@@ -18,6 +18,18 @@ use super::fixture::{Farm, failure, one, past, spec, success};
 use super::reading::{farm, page};
 use super::triggers::{fired, take};
 
+/// Applies definitions of which one is of a job under another name.
+async fn apply_renamed(farm: &Farm, (former, name): (&str, &str), changes: &[JobChange]) {
+    let renames = [(former.to_owned(), name.to_owned())];
+    let scope = Scope {
+        renames: &renames,
+        ..Scope::default()
+    };
+    let none = BTreeMap::new();
+    let outcome = apply_signed(&farm.owner, changes, &none, (None, None), scope, "tester").await;
+    assert!(matches!(outcome, Ok(ApplyOutcome::Done { .. })), "{outcome:?}");
+}
+
 async fn renamed(farm: &Farm, former: &str, name: &str) {
     match rename(&farm.owner, former, name, "tester").await.unwrap() {
         ApplyOutcome::Done { applied, .. } => assert_eq!(applied.len(), 1, "{former}"),
@@ -209,22 +221,8 @@ async fn an_apply_renames_with_the_jobs_that_are_triggered_and_refuses_a_former_
     farm.job("child", child.clone(), None).await;
     child.triggered_by = vec!["new".to_owned()];
     let changes = [change("new", spec()), change("child", child)];
-    let renames = [("old".to_owned(), "new".to_owned())];
-    let scope = Scope {
-        renames: &renames,
-        ..Scope::default()
-    };
     for _ in 0..2 {
-        let outcome = apply_signed(
-            &farm.owner,
-            &changes,
-            &BTreeMap::new(),
-            (None, None),
-            scope,
-            "tester",
-        )
-        .await;
-        assert!(matches!(outcome, Ok(ApplyOutcome::Done { .. })), "{outcome:?}");
+        apply_renamed(&farm, ("old", "new"), &changes).await;
     }
     assert_eq!(job(&farm.db, "new").await.unwrap().unwrap().rev, 1);
     assert_eq!(
@@ -263,22 +261,7 @@ async fn a_job_whose_instants_go_by_its_name_is_next_due_by_its_new_one() {
         "another one than under the former name"
     );
     // The same by an apply that changes nothing else.
-    let renames = [("b".to_owned(), "c".to_owned())];
-    let scope = Scope {
-        renames: &renames,
-        ..Scope::default()
-    };
-    let changes = [change("c", hashed.clone())];
-    let outcome = apply_signed(
-        &farm.owner,
-        &changes,
-        &BTreeMap::new(),
-        (None, None),
-        scope,
-        "tester",
-    )
-    .await;
-    assert!(matches!(outcome, Ok(ApplyOutcome::Done { .. })), "{outcome:?}");
+    apply_renamed(&farm, ("b", "c"), &[change("c", hashed.clone())]).await;
     assert!(is_instant("c", next("c").await), "{}", next("c").await);
     // What is overdue gets its outcome first.
     let overdue = past(60);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use farmhand_store::Db;
 use farmhand_store::events::{Event, record_events};
 use farmhand_store::partitions::drop_older_than;
 use farmhand_store::retention::{Retention, forget};
-use farmhand_store::{Db, Severity};
-use serde_json::json;
 
+use crate::connections::event;
 use crate::fixture::{Farm, spec, success};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -34,14 +34,7 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
         .unwrap();
     let young = Event {
         kind: "young".to_owned(),
-        severity: Severity::Info,
-        job_id: None,
-        run_id: None,
-        attempt: None,
-        address: None,
-        session: None,
-        fence: None,
-        detail: json!({}),
+        ..event()
     };
     record_events(&farm.db, &[young]).await.unwrap();
     let mut dropped = drop_older_than(&farm.db, Retention::default()).await.unwrap();

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::protocol::raise_sequences;
 use farmhand_core::lease::Closed;
 
 /// The newest epoch beside the server that answers.
@@ -70,8 +71,8 @@ pub async fn bump(db: &Db, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>
     struct Row {
         epoch: i64,
     }
-    // A logical replica may have counted less far than its rows; the audit gets one of this, before any agent comes.
-    let _: Option<serde_json::Value> = db.row(stmt!("raise_sequences"), &[(&0i64, Type::INT8)]).await?;
+    // On a logical replica the sequences may be behind their rows. The bump writes a row of the audit before any agent has raised them.
+    raise_sequences(db, 0).await?;
     let row: Option<Row> = db
         .row(
             stmt!("bump_epoch"),

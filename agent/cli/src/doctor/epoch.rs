@@ -24,8 +24,8 @@ pub(crate) fn judge(newest: &Epoch) -> Check {
         return Check::ok("epoch", format!("epoch {epoch} is open"));
     };
     // An agent that cannot renew here has no lease, but it has told the database what it remembers.
-    let nobody = newest.open_nodes == 0 && newest.seen_epoch < epoch;
-    let fix = match (nobody, closed.may_lack_epochs()) {
+    let no_agent_seen = newest.open_nodes == 0 && newest.seen_epoch < epoch;
+    let fix = match (no_agent_seen, closed.may_lack_epochs()) {
         (true, true) => format!("start an agent; no agent is here that could remember. {BUMP}"),
         (true, false) => "start an agent".to_owned(),
         _ => "wait; when it lasts, see that an agent runs and reaches this server".to_owned(),

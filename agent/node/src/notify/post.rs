@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Listens, and drops whatever comes: nobody takes the connections that its queue is full of.
+    /// A port that never answers: its queue of connections is full, and the kernel drops what comes then.
     struct BlackHole {
         address: SocketAddr,
         _listener: tokio::net::TcpListener,

@@ -36,7 +36,7 @@ impl Starts {
         self.waiting.insert(attempt.into(), (me, started));
     }
 
-    /// It has ended, or is nobody's any more.
+    /// The attempt has ended, or this node no longer holds it.
     pub(super) fn forget(&mut self, id: AttemptId) {
         self.waiting.remove(&id);
     }

@@ -64,7 +64,7 @@ impl Session {
             if memory.knows_more_runs(&shown) && self.raised_in != Some(shown.key()) {
                 self.raised_in = Some(shown.key());
                 self.spawn(async move {
-                    let raised = protocol::raise_runs(&ctx.db, &memory).await;
+                    let raised = protocol::raise_sequences(&ctx.db, memory.run).await;
                     Input::RunsRaised(raised.is_ok())
                 });
             }

@@ -18,7 +18,7 @@ use farmhand_telemetry::events::Refused;
 
 /// Largest body of a request, in bytes.
 pub const BODY: usize = 1 << 20;
-/// Of a request that shows nobody who it is from: a login.
+/// Largest body of a request without a credential: the login.
 const OPEN_BODY: usize = 4_096;
 /// A whole body takes no longer than this.
 const BODY_TIME: Duration = Duration::from_secs(10);

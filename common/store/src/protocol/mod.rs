@@ -30,6 +30,6 @@ pub use poll::{
 pub(crate) use session::set;
 pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held,
-    raise_runs, readopt, remind, renew, vouch,
+    raise_sequences, readopt, remind, renew, vouch,
 };
 pub use trigger::{Triggered, Triggers, settle, triggers};

@@ -261,7 +261,7 @@ pub async fn open_epoch(
     let shown = database(db).await?;
     let (epoch, run, step) = Remembered::floor(memory, &shown);
     // Before claims are open.
-    let _: Option<Value> = db.row(stmt!("raise_sequences"), &[(&run, Type::INT8)]).await?;
+    raise_sequences(db, run).await?;
     let row: Option<Row> = db
         .row(
             stmt!("open_epoch"),
@@ -336,16 +336,14 @@ pub async fn remind(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
         .await?;
     if news.is_some() {
         // What people submit before claims are open gets a number, too.
-        raise_runs(db, memory).await?;
+        raise_sequences(db, memory.run).await?;
     }
     Ok(())
 }
 
-/// No number of a run that `memory` knows of is given again from here on.
-pub async fn raise_runs(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
-    let _: Option<Value> = db
-        .row(stmt!("raise_sequences"), &[(&memory.run, Type::INT8)])
-        .await?;
+/// Raises the sequences above their rows, and that of runs above `run`, which an agent has seen; 0 for none.
+pub async fn raise_sequences(db: &Db, run: i64) -> Result<(), StoreError> {
+    let _: Option<Value> = db.row(stmt!("raise_sequences"), &[(&run, Type::INT8)]).await?;
     Ok(())
 }
 

@@ -1,7 +1,10 @@
 -- Leases messages to one sender for $4 milliseconds: at most two of each target and channel at once, so that one that
--- does not answer keeps no other waiting, and none of those in $3, with whom the sender is busy. What is said of one job
--- arrives in the order in which it happened: a message waits for the older ones, but not for one that nobody took for an hour.
-WITH due AS MATERIALIZED (
+-- does not answer keeps no other waiting, and none of those in $3, with whom the sender is busy. Messages about one job
+-- arrive in the order of what happened: one waits for the older ones, except for those that have waited for an hour.
+WITH recent AS MATERIALIZED (
+    SELECT min(n.number) AS first FROM farmhand.notification n
+    WHERE n.state = 'waiting' AND n.created_at > statement_timestamp() - interval '1 hour'
+), due AS MATERIALIZED (
     SELECT d.id FROM (
         SELECT n.id, n.next_at, row_number() OVER (PARTITION BY n.target, n.channel ORDER BY n.next_at, n.id) AS nth
         FROM farmhand.notification n
@@ -9,7 +12,8 @@ WITH due AS MATERIALIZED (
             AND n.channel || ' ' || n.target <> ALL ($3)
             AND (n.job_id IS NULL OR n.number <= coalesce((SELECT min(o.number) FROM farmhand.notification o
                 WHERE o.state = 'waiting' AND o.target = n.target AND o.channel = n.channel AND o.job_id = n.job_id
-                    AND o.created_at > statement_timestamp() - interval '1 hour'), n.number))) d
+                    -- By number, which the index has: each message looks at one row, however many wait.
+                    AND o.number >= (SELECT r.first FROM recent r)), n.number))) d
     WHERE d.nth <= 2
     ORDER BY d.next_at, d.id LIMIT $2
 ), mine AS MATERIALIZED (
