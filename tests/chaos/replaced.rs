@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{CALM, Farm, SOON, TTL};
+use farmhand_tests::farm::{Agent, CALM, Farm, SOON, TTL};
 use farmhand_tests::pg::{Options, PrivateServer};
 
 const JOBS: &str = "
@@ -239,20 +239,48 @@ async fn a_database_that_was_only_restarted_is_used_at_once_and_what_runs_goes_o
     farm.check().await;
 }
 
+/// Starts an agent again with another memory of the database.
+async fn remembers(agent: &mut Agent, change: impl FnOnce(&mut serde_json::Value)) {
+    agent.signal(libc::SIGTERM);
+    agent.exit(SOON).await;
+    let file = agent.state_dir.join("memory/database.json");
+    let text = std::fs::read_to_string(&file).expect("its memory");
+    let mut memory = serde_json::from_str(&text).expect("JSON");
+    change(&mut memory);
+    std::fs::write(&file, memory.to_string()).expect("written");
+    agent.start().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_has_seen_higher_numbers_of_runs_raises_them() {
+    let mut farm = farm(|_| ()).await;
+    let (run, fence) = one(&farm).await;
+    let seen = run + 5_000;
+    remembers(&mut farm.agents[1], |memory| memory["run"] = seen.into()).await;
+    farm.eventually("they are raised", SOON, async || {
+        let last = "SELECT last_value FROM farmhand.run_id_seq";
+        match farm.value::<i64>(last).await {
+            last if last >= seen => Ok(()),
+            last => Err(last.to_string()),
+        }
+    })
+    .await;
+    let next = one(&farm).await;
+    assert!(next.0 > seen, "{next:?}");
+    assert_eq!(next.1 >> 40, fence >> 40, "claims were not closed for it");
+    farm.check().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_remembers_a_later_epoch_closes_claims_once_and_the_next_one_is_above_it() {
     let mut farm = Farm::new().agents(3).ttl(TTL).jobs(JOBS).start().await;
     let (_, first) = one(&farm).await;
-    farm.agents[2].signal(libc::SIGTERM);
-    farm.agents[2].exit(SOON).await;
     // As if it had been at a later copy of this farm.
-    let file = farm.agents[2].state_dir.join("memory/database.json");
-    let text = std::fs::read_to_string(&file).expect("its memory");
-    let mut memory: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    memory["epoch"] = 71.into();
-    memory["id"] = "00000000-0000-0000-0000-000000000071".into();
-    std::fs::write(&file, memory.to_string()).expect("written");
-    farm.agents[2].start().await;
+    remembers(&mut farm.agents[2], |memory| {
+        memory["epoch"] = 71.into();
+        memory["id"] = "00000000-0000-0000-0000-000000000071".into();
+    })
+    .await;
     farm.eventually("the next epoch is opened", WAITED, async || {
         match farm.value::<i64>("SELECT count(*) FROM farmhand.epoch").await {
             1 => Err("none".to_owned()),

@@ -148,13 +148,17 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
     let hour = Duration::from_secs(3600);
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 0);
     assert!(!left_over(&farm.db, hour).await.unwrap().to_abandon);
-    farm.sql
-        .execute(
-            "UPDATE farmhand.node SET lease_until = now() - interval '2 hours'",
-            &[],
-        )
-        .await
-        .unwrap();
+    // The lease ended two hours ago, but the database was away until now: that is when the node was found to be gone.
+    let gone = async |found: &str| {
+        let sql =
+            format!("UPDATE farmhand.node SET lease_until = now() - interval '2 hours', lost_at = {found}");
+        farm.sql.batch_execute(&sql).await.unwrap();
+    };
+    gone("now()").await;
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_abandon);
+    assert_eq!(abandon(&farm.db, hour).await.unwrap(), 0);
+    // NULL: it closed its session itself.
+    gone("NULL").await;
     assert!(left_over(&farm.db, hour).await.unwrap().to_abandon);
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 1);
     assert_eq!(

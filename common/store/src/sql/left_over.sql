@@ -9,7 +9,7 @@ SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address
     EXISTS (SELECT FROM farmhand.run_live r LEFT JOIN farmhand.node n ON n.address = r.node
         WHERE r.state = 'due' AND r.node IS NOT NULL AND (n.address IS NULL
             OR n.open AND NOT n.labels @> ANY (r.placement)
-            OR NOT n.open AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
+            OR NOT n.open AND greatest(n.lease_until, n.lost_at) < statement_timestamp() - $1 * interval '1 second'
                 AND r.ready_at < statement_timestamp() - $1 * interval '1 second')) AS to_abandon,
     EXISTS (SELECT FROM farmhand.row_result) AS to_write,
     EXISTS (SELECT FROM farmhand.former_name f
