@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Import, Imported, Report, has_secret, is_secret};
 use crate::definition::{Placeholder, escape, escape_variables, placeholder};
+use crate::text::count;
 
 /// What the job file is made of, in the order of what was read.
 #[derive(Debug)]
@@ -182,15 +183,15 @@ impl Import {
 
 fn left_behind(out: &mut String, reports: &[Report]) {
     for report in reports {
+        let left_out = report.invalid.len();
         let counts = [
-            (report.jobs, "jobs"),
-            (report.variables, "variables"),
-            (report.comments, "comments"),
-            (report.invalid.len(), "not imported"),
+            (true, count(report.jobs, "job")),
+            (report.variables > 0, count(report.variables, "variable")),
+            (report.comments > 0, count(report.comments, "comment")),
+            (left_out > 0, format!("{left_out} not imported")),
         ];
-        let counts: Vec<String> = (counts.iter().enumerate())
-            .filter(|(at, (n, _))| *at == 0 || *n > 0)
-            .map(|(_, (n, what))| format!("{n} {what}"))
+        let counts: Vec<String> = (counts.into_iter())
+            .filter_map(|(told, text)| told.then_some(text))
             .collect();
         comment(out, &format!("# {}: {}", report.file, counts.join(", ")));
         for bad in &report.invalid {
