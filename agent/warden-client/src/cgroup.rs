@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -189,16 +189,15 @@ pub fn processes(path: &Path) -> Vec<i32> {
 pub struct Entry {
     /// The cgroup's directory, into which the process is cloned.
     pub dir: File,
-    procs: PathBuf,
 }
 
 impl Entry {
-    /// Moves the calling process in.
+    /// Moves the calling process in. Asks for no memory.
     pub fn enter(&self) -> io::Result<()> {
-        OpenOptions::new()
-            .write(true)
-            .open(&self.procs)
-            .and_then(|mut procs| procs.write_all(b"0"))
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let procs = rustix::fs::openat(&self.dir, c"cgroup.procs", flags, Mode::empty())?;
+        rustix::io::write(procs, b"0")?;
+        Ok(())
     }
 }
 
@@ -280,10 +279,7 @@ impl Group {
     /// The way in.
     pub fn entry(&self) -> io::Result<Entry> {
         let dir = File::open(&self.path).map_err(|e| named(e, &self.path))?;
-        Ok(Entry {
-            dir,
-            procs: self.path.join("cgroup.procs"),
-        })
+        Ok(Entry { dir })
     }
 
     /// CPU time of everything that ever ran in it: user and system microseconds.

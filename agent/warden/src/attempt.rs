@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::child_limits::Ending as ChildrenEnding;
+use super::launch::Failed;
 use super::lifecycle::{Lifecycle, Times};
 use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
@@ -341,7 +342,12 @@ impl Attempt {
     }
 
     fn ending(&self, reaped: Option<Reaped>) -> (Ending, Usage) {
-        if let Ok(failure) = serde_json::from_slice::<StartFailure>(&self.start_error) {
+        let plain = Failed::said(&self.start_error);
+        let told = match plain {
+            Some(failed) => Some(failed.explained(&self.request, Some(&self.run_dir), None)),
+            None => serde_json::from_slice::<StartFailure>(&self.start_error).ok(),
+        };
+        if let Some(failure) = told {
             let usage = reaped.map(|r| r.usage).unwrap_or_default();
             return (Ending::StartFailed(failure), usage);
         }

@@ -4,13 +4,13 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
-use farmhand_core::definition::Command;
+use farmhand_core::definition::Isolation;
 
+use super::launch::{Launch, Setting};
 use super::plan::{Plan, fd};
 use super::{secrets, user};
-use farmhand_policy::SECURE_PATH;
+use farmhand_policy::Policy;
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
 pub(crate) fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
@@ -124,21 +124,10 @@ pub(crate) fn become_command(plan: &Plan, parent: Option<i32>) -> ! {
 
 fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::Infallible, StartFailure> {
     let request = &plan.request;
-    own_session();
-    reset_signals(plan.restore.ignored);
-    restore(plan)?;
-    if let Some(nice) = request.nice {
-        // SAFETY: changes this process's own priority.
-        if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } != 0 {
-            return Err(system(
-                Stage::Nice,
-                &nice.to_string(),
-                &io::Error::last_os_error(),
-            ));
-        }
-    }
-    // SAFETY: changes this process's own mask.
-    unsafe { libc::umask(request.umask.unwrap_or(0o022) as libc::mode_t) };
+    let run_dir = plan.run_dir.as_deref();
+    Setting::of(plan)
+        .apply()
+        .map_err(|failed| failed.explained(request, run_dir, None))?;
     let mut user = None;
     let limits;
     let program;
@@ -161,23 +150,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         (limits, program) = user::own_program(&plan.policy, request, user.as_ref())?;
         secrets = secrets::deliver(plan, &limits, user::own_account())?;
     }
-    if limits.no_new_privs(rustix::process::geteuid().as_raw()) {
-        // SAFETY: changes an attribute of this process, for good.
-        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    }
-    if let Some(parent) = parent {
-        exit_if_orphaned(parent);
-    }
-    let default_cwd = plan.run_dir.as_deref().unwrap_or(Path::new("/"));
-    let cwd = request.cwd.as_deref().map_or(default_cwd, Path::new);
-    std::env::set_current_dir(cwd).map_err(|e| {
-        let text = cwd.display().to_string();
-        if request.cwd.is_none() {
-            let hint = format!("{text} (every directory above it must let the job's user pass: mode 0711)");
-            return system(Stage::Cwd, &hint, &e);
-        }
-        system(Stage::Cwd, &text, &e)
-    })?;
+    let no_new_privs = limits.no_new_privs(rustix::process::geteuid().as_raw());
     let mut known = user.map_or_else(Vec::new, |user| {
         user::environment(&user, |name| request.env.contains_key(name))
     });
@@ -185,12 +158,25 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         let entry = [name.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
         known.push(CString::new(entry).unwrap_or_default());
     }
-    exec_command(plan, known, program)
+    let launch = Launch::new(plan, no_new_privs, known, program.as_deref())?;
+    Err(launch.go(parent).explained(request, run_dir, program.as_deref()))
 }
 
-fn own_session() {
-    // SAFETY: this child leads no process group, so it cannot fail.
-    unsafe { libc::setsid() };
+/// What a child needs for its own exec alone, where nothing has to be asked that may take long, or fail: then it needs
+/// no memory but this.
+pub(crate) fn prepared(plan: &Plan) -> Option<(Setting, Launch)> {
+    let request = &plan.request;
+    let plain = request.isolation != Isolation::Pid
+        && request.user.is_none()
+        && request.secrets.is_empty()
+        && plan.policy == Policy::OwnUser;
+    let own = plan.own.as_ref().filter(|_| plain)?;
+    // What is wrong, the child says.
+    let (limits, program) = user::own_program(&plan.policy, request, Some(own)).ok()?;
+    let no_new_privs = limits.no_new_privs(rustix::process::geteuid().as_raw());
+    let known = user::environment(own, |name| request.env.contains_key(name));
+    let launch = Launch::new(plan, no_new_privs, known, program.as_deref()).ok()?;
+    Some((Setting::of(plan), launch))
 }
 
 /// Which signals this process ignores, SIGPIPE by Rust among them, as bits: an exec resets what is handled, but not
@@ -207,7 +193,7 @@ pub(crate) fn ignored_signals() -> u64 {
         .fold(0, |all, signal| all | (1 << (signal - 1)))
 }
 
-fn reset_signals(ignored: u64) {
+pub(crate) fn reset_signals(ignored: u64) {
     // SAFETY: back to the defaults of a fresh process; the warden blocks some, and ignores what it was started with.
     unsafe {
         for signal in (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0) {
@@ -219,102 +205,12 @@ fn reset_signals(ignored: u64) {
     }
 }
 
-fn restore(plan: &Plan) -> Result<(), StartFailure> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limits = |error: rustix::io::Errno, what: &str| system(Stage::Limits, what, &error.into());
-    let (current, maximum) = plan.restore.open_files;
-    setrlimit(Resource::Nofile, Rlimit { current, maximum }).map_err(|e| limits(e, "open files"))?;
-    // Not permitted to lower it again without privilege: then it was never lowered.
-    let _ = std::fs::write("/proc/self/oom_score_adj", plan.restore.oom_score_adj.to_string());
-    if let Some(bytes) = plan.request.limits.memory {
-        let maximum = getrlimit(Resource::Data).maximum;
-        let bytes = maximum.map_or(bytes, |m| m.min(bytes));
-        let limit = Rlimit {
-            current: Some(bytes),
-            maximum: Some(bytes),
-        };
-        setrlimit(Resource::Data, limit).map_err(|e| limits(e, "memory"))?;
-    }
-    Ok(())
-}
-
-fn exec_command(
-    plan: &Plan,
-    mut env: Vec<CString>,
-    checked: Option<PathBuf>,
-) -> Result<std::convert::Infallible, StartFailure> {
-    let text = |s: &str| {
-        CString::new(s).map_err(|_| {
-            let error = io::Error::from_raw_os_error(libc::EINVAL);
-            system(Stage::Exec, &s.replace('\0', "\\0"), &error)
-        })
-    };
-    let args = match &plan.request.command {
-        Command::Argv(argv) => argv.iter().map(|a| text(a)).collect::<Result<Vec<_>, _>>()?,
-        Command::Shell(script) => vec![c"/bin/sh".into(), c"-c".into(), text(script)?],
-    };
-    for (name, value) in &plan.request.env {
-        let value = match checked {
-            Some(_) if name == "PATH" => SECURE_PATH,
-            _ => value,
-        };
-        env.push(text(&format!("{name}={value}"))?);
-    }
-    env.push(text(&format!("FARMHAND_PROGRESS_FD={}", fd::PROGRESS))?);
-    if let Some(dir) = &plan.run_dir {
-        let mut entry = b"FARMHAND_RUN_DIR=".to_vec();
-        entry.extend_from_slice(dir.as_os_str().as_bytes());
-        env.push(CString::new(entry).unwrap_or_default());
-    }
-    let Some(program) = args.first().filter(|p| !p.is_empty()) else {
-        return Err(system(
-            Stage::Exec,
-            "(empty)",
-            &io::Error::from_raw_os_error(libc::ENOENT),
-        ));
-    };
-    if let Some(checked) = checked {
-        // What was held against the policy, and no other file that a search might find.
-        let path = CString::new(checked.as_os_str().as_bytes()).unwrap_or_default();
-        let name = checked.display().to_string();
-        return Err(system(Stage::Exec, &name, &exec_or_shell(&path, &args, &env)));
-    }
-    let name = program.to_string_lossy().into_owned();
-    if name.contains('/') {
-        return Err(system(Stage::Exec, &name, &exec_or_shell(program, &args, &env)));
-    }
-    let path = search_path(&plan.request);
-    let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
-    for dir in path.split(':') {
-        let dir = if dir.is_empty() { "." } else { dir };
-        let error = exec_or_shell(&text(&format!("{dir}/{name}"))?, &args, &env);
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENOTDIR) => {}
-            // Found, but not allowed: another directory may have a better one.
-            Some(libc::EACCES) => worst = error,
-            _ => return Err(system(Stage::Exec, &format!("{dir}/{name}"), &error)),
-        }
-    }
-    Err(system(Stage::Exec, &format!("{name} (PATH={path})"), &worst))
-}
-
 /// Where a command without a slash is looked for.
 pub(crate) fn search_path(request: &SpawnRequest) -> &str {
     request
         .env
         .get("PATH")
         .map_or("/usr/local/bin:/usr/bin:/bin", String::as_str)
-}
-
-/// Like execvp: a file the kernel does not recognise is taken for a shell script.
-fn exec_or_shell(program: &CStr, args: &[CString], env: &[CString]) -> io::Error {
-    let error = exec(program, args, env);
-    if error.raw_os_error() != Some(libc::ENOEXEC) {
-        return error;
-    }
-    let mut shell: Vec<CString> = vec![c"/bin/sh".into(), program.into()];
-    shell.extend_from_slice(args.get(1..).unwrap_or_default());
-    exec(c"/bin/sh", &shell, env)
 }
 
 /// Returns only if it fails.

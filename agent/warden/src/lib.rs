@@ -13,8 +13,10 @@ mod conversation;
 #[doc(hidden)]
 pub mod fuzzing;
 mod init;
+mod launch;
 mod lifecycle;
 mod limits;
+mod memory;
 mod plan;
 mod poller;
 #[doc(hidden)]

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use farmhand_core::definition::Isolation;
-use farmhand_os::fork::fork;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child;
+use super::launch::{Failed, Launch, Setting};
+use super::memory::HeapWithheld;
 use super::plan::{Plan, fd};
 use farmhand_warden_client::cgroup::Entry;
 
@@ -129,11 +130,17 @@ pub(crate) fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) ->
         rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
     }
     let namespaces = if isolated { isolation() } else { 0 };
+    let prepared = child::prepared(plan);
+    let _without_heap = prepared.as_ref().map(|_| HeapWithheld::now());
     // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no code
     // that needs glibc's idea of its id, and execs or exits.
     let (pid, moves) = unsafe { born(namespaces, cgroup) }.map_err(NotMade::Fork)?;
     if pid == 0 {
-        for_child.become_child(plan, isolated, liveness, cgroup.filter(|_| moves))
+        let moves = cgroup.filter(|_| moves);
+        if let Some((setting, launch)) = &prepared {
+            for_child.become_prepared(setting, launch, moves)
+        }
+        for_child.become_child(plan, isolated, liveness, moves)
     }
     Ok(Started {
         pid,
@@ -178,13 +185,8 @@ unsafe fn born(namespaces: i32, cgroup: Option<&Entry>) -> io::Result<(i32, bool
             Err(_) => {}
         }
     }
-    let pid = if namespaces == 0 {
-        // SAFETY: promised by the caller.
-        unsafe { fork()? }
-    } else {
-        // SAFETY: promised by the caller.
-        unsafe { clone(namespaces)? }
-    };
+    // SAFETY: promised by the caller.
+    let pid = unsafe { clone(namespaces)? };
     Ok((pid, cgroup.is_some()))
 }
 
@@ -252,6 +254,22 @@ struct ForChild {
 }
 
 impl ForChild {
+    /// Without a byte of the heap, which this child may not have.
+    fn become_prepared(&self, setting: &Setting, launch: &Launch, moves: Option<&Entry>) -> ! {
+        child::die_with_parent();
+        child::exit_if_orphaned(self.warden);
+        let moved = moves.map_or(Ok(()), Entry::enter);
+        self.number_descriptors(false);
+        let failed = match moved.map_err(|error| Failed::cgroup(&error)) {
+            Ok(()) => setting.apply(),
+            failed => failed,
+        };
+        match failed {
+            Ok(()) => launch.go(Some(self.warden)).leave(),
+            Err(failed) => failed.leave(),
+        }
+    }
+
     fn become_child(&self, plan: &Plan, isolated: bool, liveness: &Liveness, moves: Option<&Entry>) -> ! {
         child::die_with_parent();
         if isolated {
