@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_store::logins::Login;
 use farmhand_store::{DbConfig, PasswordIn};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -117,7 +118,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let database =
         DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(privsep::text_as_root);
     let rows_database = config.rows_database_url.as_deref().map(|url| {
-        DbConfig::for_rows(url)
+        DbConfig::for_login(url, Login::Rows)
             .map(|rows| rows.with_files_read(privsep::text_as_root))
             .map_err(|error| {
                 Failure::from(error)
