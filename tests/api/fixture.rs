@@ -27,7 +27,7 @@ pub struct Fixture {
     pub port: u16,
 }
 
-const JOBS: &str = r#"
+pub const JOBS: &str = r#"
 [pool.few]
 size = 2
 [job.done]

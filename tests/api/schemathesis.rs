@@ -2,12 +2,14 @@
 
 use std::process::Command;
 
-use super::fixture::{Fixture, tool};
+use super::definitions::with_login;
+use super::fixture::{JOBS, tool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_is_one_that_the_document_knows() {
     let tool = tool("schemathesis");
-    let f = Fixture::new().await;
+    let f = with_login().await;
+    f.farm.apply(JOBS);
     let token = f.token("fuzz", "admin", "1h");
     // Something to be found.
     for _ in 0..3 {

@@ -5,6 +5,7 @@
 pub mod acknowledge;
 pub mod backfill;
 pub mod bulk;
+pub mod definitions;
 pub mod due_now;
 pub mod epochs;
 pub mod jobs;

@@ -26,6 +26,8 @@ pub struct AgentConfig {
     pub database_url: String,
     /// With another login, for all that touches users' tables; without one the agent's own does.
     pub rows_database_url: Option<String>,
+    /// With another login, for definitions that the API changes; without one it changes none.
+    pub definitions_database_url: Option<String>,
     /// The machine's name, which people are shown besides the address.
     pub node_name: String,
     /// Key of the node's lease; unique in the farm.
@@ -92,6 +94,10 @@ impl AgentConfig {
     pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
         let differs = [
             ("database_url", self.database_url != new.database_url),
+            (
+                "definitions_database_url",
+                self.definitions_database_url != new.definitions_database_url,
+            ),
             ("node_name", self.node_name != new.node_name),
             ("address", self.address != new.address),
             ("listen", self.listen != new.listen),

@@ -11,7 +11,7 @@ use farmhand_telemetry::Health;
 use farmhand_telemetry::events::Events;
 use tokio::sync::Semaphore;
 
-use crate::{auth, changes, refusals};
+use crate::{Definitions, auth, changes, refusals};
 
 /// Actions that use the agent's own connections at once; the others wait.
 const ACTIONS: usize = 2;
@@ -22,6 +22,8 @@ const LOOKUPS: usize = 1;
 const LOOKUP: Duration = Duration::from_secs(5);
 /// Searches of output at once; the others wait. Each keeps one of the connections that pages read on for two seconds.
 const SEARCHES: usize = 1;
+/// Requests with larger bodies than usual at once; the others wait.
+const LARGE: usize = 1;
 
 /// What handlers work with.
 #[derive(Clone)]
@@ -45,11 +47,14 @@ pub struct Parts {
     pub tls: bool,
     /// Who may sign people in before it.
     pub(crate) proxy: Option<TrustedProxy>,
+    pub(crate) definitions: Option<Definitions>,
     pub(crate) auth: auth::Auth,
     pub(crate) refusals: refusals::Refusals,
     acting: Semaphore,
     lookups: Semaphore,
     searching: Semaphore,
+    /// The turn of requests with larger bodies than usual.
+    pub(crate) large: Arc<Semaphore>,
 }
 
 impl Deref for App {
@@ -69,6 +74,7 @@ impl App {
         address: &str,
         tls: bool,
         proxy: Option<TrustedProxy>,
+        definitions: Option<Definitions>,
     ) -> Self {
         let reading = Reading::new(db.config()).observed_by(events.statement_observer());
         Self(Arc::new(Parts {
@@ -81,10 +87,12 @@ impl App {
             address: address.to_owned(),
             tls,
             proxy,
+            definitions,
             auth: auth::Auth::default(),
             acting: Semaphore::new(ACTIONS),
             lookups: Semaphore::new(LOOKUPS),
             searching: Semaphore::new(SEARCHES),
+            large: Arc::new(Semaphore::new(LARGE)),
         }))
     }
 

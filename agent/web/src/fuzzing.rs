@@ -57,7 +57,7 @@ impl Served {
         let metrics = Arc::new(Metrics::new().map_err(|e| said(&e))?);
         let (sender, rows) = mpsc::channel(64);
         let events = Events::new(metrics, "n1", sender);
-        let app = App::new(events, db, Health::default(), "n1", false, None);
+        let app = App::new(events, db, Health::default(), "n1", false, None, None);
         let answers = Arc::default();
         let guarded = dress::dress(routes().build(&app).merge(plain::router(&app, false)), &app);
         let handlers = dress::dress(routes().unguarded(&app), &app).layer(middleware::from_fn(let_in));

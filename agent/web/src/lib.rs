@@ -10,6 +10,7 @@ pub mod api;
 mod app;
 pub mod auth;
 pub mod changes;
+mod definitions;
 mod dress;
 mod extract;
 #[doc(hidden)]
@@ -29,6 +30,7 @@ use axum::Router;
 pub use self::access::Access;
 pub use self::app::{App, Parts};
 pub use self::auth::Caller;
+pub use self::definitions::Definitions;
 pub use self::extract::{Json, Path, Query};
 pub use self::problem::Problem;
 pub use self::routes::Routes;

@@ -7,7 +7,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::auth::middleware::{Guard, guard};
+use super::auth::middleware::{BODY, Guard, guard};
 use super::{Access, App};
 use farmhand_os::clock::boot_now;
 use farmhand_store::Role;
@@ -17,6 +17,7 @@ pub(super) fn router(app: &App, metrics_token: bool) -> Router {
         let guarding = Guard {
             app: app.clone(),
             access: Access::Api(Role::Viewer),
+            most: BODY,
             // The metrics say that the database is away.
             even_away: true,
         };

@@ -2,11 +2,15 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use farmhand_core::document::{Located, Mistakes};
 use farmhand_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use farmhand_control::{Kind, Refusal};
+
+/// Mistakes of job files that are told at most.
+const MISTAKES: usize = 1_000;
 
 /// Why a request was not done (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -33,6 +37,10 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     hint: Option<Box<str>>,
+    /// Mistakes of job files, each with its place.
+    #[serde(skip_serializing_if = "<[Located]>::is_empty")]
+    #[schema(value_type = Vec<farmhand_store::described::Located>, required = false)]
+    mistakes: Box<[Located]>,
     /// Seconds after which to try again.
     #[serde(skip)]
     retry_after: Option<u32>,
@@ -52,6 +60,7 @@ impl Problem {
             detail: None,
             instance: None,
             hint: None,
+            mistakes: Box::default(),
             retry_after: None,
         }
     }
@@ -133,6 +142,7 @@ fn kind(status: StatusCode) -> &'static str {
         StatusCode::CONFLICT => "urn:farmhand:refused",
         StatusCode::PAYLOAD_TOO_LARGE => "urn:farmhand:too-large",
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "urn:farmhand:unsupported-media-type",
+        StatusCode::UNPROCESSABLE_ENTITY => "urn:farmhand:mistakes",
         StatusCode::TOO_MANY_REQUESTS => "urn:farmhand:too-many-requests",
         StatusCode::SERVICE_UNAVAILABLE => "urn:farmhand:unavailable",
         _ => "urn:farmhand:internal",
@@ -156,6 +166,22 @@ impl IntoResponse for Problem {
         // Whoever dresses the response knows the path; a page may show it its own way.
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// Job files that cannot be applied as they are.
+impl From<Mistakes> for Problem {
+    fn from(mistakes: Mistakes) -> Self {
+        let title = match mistakes.len() {
+            1 => "the job files have a mistake".to_owned(),
+            n if n > MISTAKES => {
+                format!("the job files have {n} mistakes, of which these are the first {MISTAKES}")
+            }
+            n => format!("the job files have {n} mistakes"),
+        };
+        let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, title);
+        problem.mistakes = mistakes.first(MISTAKES).into();
+        problem.hint("nothing was applied; fix these errors")
     }
 }
 

@@ -1,12 +1,13 @@
 //! The table of routes: which method and path, who may ask, and what the OpenAPI document says of it.
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::Method;
 use axum::middleware;
 use axum::routing::MethodRouter;
 use farmhand_core::release;
 use farmhand_store::Role;
-use farmhand_store::described::EventKind;
+use farmhand_store::described::{EventKind, Located};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -17,7 +18,7 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::auth::middleware::{Guard, guard};
+use super::auth::middleware::{BODY, Guard, guard};
 use super::{App, Problem};
 use crate::access::Access;
 
@@ -36,7 +37,8 @@ pub struct Route {
 #[derive(Default)]
 pub struct Routes {
     table: Vec<Route>,
-    entries: Vec<(Access, String, MethodRouter<App>)>,
+    /// With the largest body.
+    entries: Vec<(Access, usize, String, MethodRouter<App>)>,
     api: OpenApi,
 }
 
@@ -50,16 +52,27 @@ impl Routes {
     /// route can give (401, 403, …) are documented here, the others by the handler.
     #[must_use]
     pub fn api(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
-        self.documented(Access::Api(role), routes)
+        self.documented(Access::Api(role), BODY, routes)
+    }
+
+    /// The same, whose body may be larger than others' are.
+    #[must_use]
+    pub fn large_api(self, role: Role, most: usize, routes: UtoipaMethodRouter<App>) -> Self {
+        self.documented(Access::Api(role), most, routes)
     }
 
     /// A documented route that asks nobody who they are.
     #[must_use]
     pub fn open_api(self, routes: UtoipaMethodRouter<App>) -> Self {
-        self.documented(Access::Open, routes)
+        self.documented(Access::Open, BODY, routes)
     }
 
-    fn documented(mut self, access: Access, (schemas, paths, router): UtoipaMethodRouter<App>) -> Self {
+    fn documented(
+        mut self,
+        access: Access,
+        most: usize,
+        (schemas, paths, router): UtoipaMethodRouter<App>,
+    ) -> Self {
         for (path, mut item) in paths.paths {
             for (method, operation) in operations(&mut item) {
                 complete(operation, access, &method, &path);
@@ -69,7 +82,7 @@ impl Routes {
                     access,
                 });
             }
-            self.entries.push((access, path.clone(), router.clone()));
+            self.entries.push((access, most, path.clone(), router.clone()));
             match self.api.paths.paths.get_mut(&path) {
                 Some(known) => known.merge_operations(item),
                 None => drop(self.api.paths.paths.insert(path, item)),
@@ -88,7 +101,7 @@ impl Routes {
             path: path.to_owned(),
             access,
         });
-        self.entries.push((access, path.to_owned(), handler));
+        self.entries.push((access, BODY, path.to_owned(), handler));
         self
     }
 
@@ -122,6 +135,8 @@ impl Routes {
             .components(Some(
                 ComponentsBuilder::new()
                     .schema(Problem::name(), Problem::schema())
+                    // Only a problem names it.
+                    .schema(Located::name(), Located::schema())
                     // Only a parameter names it.
                     .schema(EventKind::name(), EventKind::schema())
                     .security_scheme(
@@ -139,7 +154,7 @@ impl Routes {
     /// The handlers alone, as if their guards had let everything through. No listener serves this.
     pub(super) fn unguarded(self, app: &App) -> Router {
         let mut router = Router::new();
-        for (_, path, handler) in self.entries {
+        for (_, _, path, handler) in self.entries {
             router = router.route(&path, handler);
         }
         router.with_state(app.clone())
@@ -148,16 +163,18 @@ impl Routes {
     /// The router, with the guard of each route before its handler.
     pub fn build(self, app: &App) -> Router {
         let mut router = Router::new();
-        for (access, path, handler) in self.entries {
+        for (access, most, path, handler) in self.entries {
             let guarding = Guard {
                 app: app.clone(),
                 access,
+                most,
                 even_away: false,
             };
             let handler = handler.route_layer(middleware::from_fn_with_state(guarding, guard));
             router = router.route(&path, handler);
         }
-        router.with_state(app.clone())
+        // The guards have read the bodies, each within its bound.
+        router.layer(DefaultBodyLimit::disable()).with_state(app.clone())
     }
 }
 

@@ -76,12 +76,12 @@ impl DbConfig {
         Self::of(url, password, Login::Own)
     }
 
-    /// The same for the login that touches users' tables, whose password has variables of its own.
+    /// The same for any of an agent's logins; the password of each has variables of its own.
     ///
     /// # Errors
     /// As [`Self::from_url`].
-    pub fn for_rows(url: &str) -> Result<Self, StoreError> {
-        Self::of(url, PasswordIn::Allowed, Login::Rows)
+    pub fn for_login(url: &str, login: Login) -> Result<Self, StoreError> {
+        Self::of(url, PasswordIn::Allowed, login)
     }
 
     fn of(url: &str, password: PasswordIn, login: Login) -> Result<Self, StoreError> {

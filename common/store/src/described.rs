@@ -162,11 +162,30 @@ pub struct Change {
     pub new: Value,
 }
 
+/// [`farmhand_core::document::Located`]: a mistake of a job file. Lines and columns count from 1, columns in characters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Located {
+    /// The file.
+    pub file: String,
+    /// Where it begins.
+    pub line: usize,
+    /// Where in that line.
+    pub column: usize,
+    /// Where it ends.
+    pub end_line: usize,
+    /// Behind its last character.
+    pub end_column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// How to fix it.
+    pub fix: String,
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use farmhand_core::{cause, definition, usual, verdict};
+    use farmhand_core::{cause, definition, document, usual, verdict};
     use serde_json::json;
     use utoipa::PartialSchema;
 
@@ -218,7 +237,17 @@ mod tests {
             p95: std::time::Duration::ZERO,
             runs: 5,
         };
+        let located = document::Located {
+            file: String::new(),
+            line: 1,
+            column: 1,
+            end_line: 1,
+            end_column: 1,
+            what: String::new(),
+            fix: String::new(),
+        };
         for (written, described) in [
+            keys::<Located>(&located),
             keys::<FarmFinding>(&found),
             keys::<Acknowledged>(&acknowledged),
             keys::<Finding>(&finding),

@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod leases;
 mod link;
 mod login;
+pub mod logins;
 pub mod logs;
 pub mod migrate;
 pub mod names;

@@ -1,6 +1,7 @@
 //! Where a connection's password comes from. It is asked again for each connection, because passwords are replaced and
 //! tokens expire: what `FARMHAND_DATABASE_PASSWORD_COMMAND` prints, the file that `FARMHAND_DATABASE_PASSWORD_FILE` names,
-//! else as libpq finds it. The login for users' rows has variables of its own (`FARMHAND_ROWS_DATABASE_…`).
+//! else as libpq finds it. The logins for users' rows and for definitions have variables of their own
+//! (`FARMHAND_ROWS_DATABASE_…`, `FARMHAND_DEFINITIONS_DATABASE_…`).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +13,15 @@ use super::command;
 use super::error::StoreError;
 use super::files::{self, AsRoot};
 
-/// Which login a password is for, by its variables.
+/// One of an agent's logins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Login {
+pub enum Login {
+    /// With which it runs the farm.
     Own,
     /// That for users' rows.
     Rows,
+    /// That with which the API changes definitions.
+    Definitions,
 }
 
 impl Login {
@@ -26,14 +30,25 @@ impl Login {
         match self {
             Self::Own => "FARMHAND_DATABASE_PASSWORD_COMMAND",
             Self::Rows => "FARMHAND_ROWS_DATABASE_PASSWORD_COMMAND",
+            Self::Definitions => "FARMHAND_DEFINITIONS_DATABASE_PASSWORD_COMMAND",
         }
     }
 
     /// Names a file that holds the password and nothing else.
-    fn file(self) -> &'static str {
+    pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Own => "FARMHAND_DATABASE_PASSWORD_FILE",
             Self::Rows => "FARMHAND_ROWS_DATABASE_PASSWORD_FILE",
+            Self::Definitions => "FARMHAND_DEFINITIONS_DATABASE_PASSWORD_FILE",
+        }
+    }
+
+    /// What its URL is set with.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Own => "--database-url (FARMHAND_DATABASE_URL)",
+            Self::Rows => "--rows-database-url (FARMHAND_ROWS_DATABASE_URL)",
+            Self::Definitions => "--definitions-database-url (FARMHAND_DEFINITIONS_DATABASE_URL)",
         }
     }
 }

@@ -53,14 +53,14 @@ pub async fn lift(db: &Db, login: &str) -> Result<bool, StoreError> {
     Ok(gone.is_some())
 }
 
-/// What this login is restricted to; None when it is not.
-pub async fn own(db: &Db) -> Result<Option<Vec<String>>, StoreError> {
+/// What this login is restricted to, and the token for which `db` is; none for each that is not.
+pub async fn own(db: &Db) -> Result<Vec<Vec<String>>, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         jobs: Vec<String>,
     }
-    let row: Option<Row> = db.row(stmt!("restriction_own"), &[]).await?;
-    Ok(row.map(|row| row.jobs))
+    let rows: Vec<Row> = db.rows(stmt!("restriction_own"), &[]).await?;
+    Ok(rows.into_iter().map(|row| row.jobs).collect())
 }
 
 /// What an action is done to.

@@ -10,7 +10,10 @@ use super::error::{StoreError, quoted};
 pub const PREFIX: &str = "farmhand";
 
 /// The six kinds, as their names end.
-pub const KINDS: [&str; 6] = ["owner", "agent", "submitter", "operator", "viewer", ROWS];
+pub const KINDS: [&str; 6] = ["owner", "agent", "submitter", OPERATOR, "viewer", ROWS];
+
+/// That of people who run the farm.
+pub const OPERATOR: &str = "operator";
 
 /// That of the login with which agents touch users' tables.
 pub const ROWS: &str = "rows";

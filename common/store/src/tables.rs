@@ -6,7 +6,6 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::roles::{KINDS, ROWS};
 use farmhand_core::import::Column;
 
 /// The answer to `dispatch`.
@@ -85,91 +84,6 @@ pub struct TableSurvey {
 /// Every table job that is not deleted or has ends that are not in their rows, with its first problem.
 pub async fn survey(db: &Db) -> Result<Vec<TableSurvey>, StoreError> {
     db.rows(stmt!("survey_tables"), &[]).await
-}
-
-/// Whether `rows`, which touches users' tables, is logged in to the database of `farm`, as one that may do just that: code of a table's
-/// owner runs with its rights.
-///
-/// # Errors
-/// `NotReady` says what is wrong with it; else the database is away.
-pub async fn check_login(farm: &Db, rows: &Db) -> Result<(), StoreError> {
-    #[derive(Deserialize)]
-    struct Found {
-        login: String,
-    }
-    #[derive(Deserialize)]
-    struct Rights {
-        known: bool,
-        role: String,
-        member: bool,
-        beyond: Option<String>,
-    }
-    #[derive(Deserialize, PartialEq)]
-    struct Server {
-        server: String,
-    }
-    let found: Result<Option<Found>, _> = rows.row(stmt!("rows_login"), &[]).await;
-    let found = found.map_err(|error| match error {
-        StoreError::Denied(_) | StoreError::PasswordMissing => unfit(
-            &error.to_string(),
-            "check the URL and its password (FARMHAND_ROWS_DATABASE_PASSWORD_FILE)",
-        ),
-        other => other,
-    })?;
-    let login = found.map(|f| f.login).unwrap_or_default();
-    let others: Vec<&str> = KINDS.into_iter().filter(|kind| *kind != ROWS).collect();
-    let rights: Option<Rights> = farm
-        .row(
-            stmt!("rows_login_rights"),
-            &[(&login, Type::TEXT), (&others, Type::TEXT_ARRAY)],
-        )
-        .await?;
-    let elsewhere = || {
-        unfit(
-            "it leads to another database than FARMHAND_DATABASE_URL",
-            "name the same server and database in both",
-        )
-    };
-    let Some(rights) = rights.filter(|r| r.known) else {
-        return Err(elsewhere());
-    };
-    if let Some(beyond) = rights.beyond {
-        let why = format!(
-            "the login {login} has the rights of {beyond}, and whoever owns the table of a table job would have them"
-        );
-        let fix = format!(
-            "name a login that is a member of {} and nothing else: CREATE ROLE … LOGIN PASSWORD '…' IN ROLE {}",
-            rights.role, rights.role
-        );
-        return Err(unfit(&why, &fix));
-    }
-    if !rights.member {
-        return Err(unfit(
-            &format!("the login {login} is not a member of {}", rights.role),
-            &format!(
-                "as an administrator: GRANT {} TO {login}; where that role is missing, first run `farmhand migrate`",
-                rights.role
-            ),
-        ));
-    }
-    // Last: that of another database may not be asked for. Twice, since a failover may come between the two.
-    for _ in 0..2 {
-        let there = rows.row::<Server>(stmt!("rows_server"), &[]).await;
-        let here = farm.row::<Server>(stmt!("rows_server"), &[]).await?;
-        match there {
-            Ok(there) if there == here => return Ok(()),
-            Err(away) if away.is_away() => return Err(away),
-            _ => {}
-        }
-    }
-    Err(elsewhere())
-}
-
-fn unfit(why: &str, fix: &str) -> StoreError {
-    StoreError::NotReady {
-        why: format!("--rows-database-url (FARMHAND_ROWS_DATABASE_URL): {why}"),
-        fix: fix.to_owned(),
-    }
 }
 
 /// Forgets ends that could not be written into their rows for `days`; returns how many.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_store::logins::Login;
 use farmhand_store::{DbConfig, PasswordIn};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -17,7 +18,7 @@ use farmhand_node::config::{AgentConfig, TlsFiles};
 use farmhand_node::notify::PingUrl;
 use farmhand_node::{AgentError, Ended, Reload, Served};
 use farmhand_warden_client::privsep::{self, Files, Purpose, Wanted};
-use farmhand_web::{App, Part, Serving, Tls};
+use farmhand_web::{App, Definitions, Part, Serving, Tls};
 
 /// Threads for what blocks: files, names of hosts.
 const BLOCKING_THREADS: usize = 64;
@@ -35,6 +36,10 @@ pub(crate) struct AgentArgs {
     /// [default: the agent's own login]
     #[arg(long, value_name = "URL")]
     pub rows_database_url: Option<String>,
+    /// The same database with an operator's login, with which administrators' tokens change definitions over the API; no
+    /// password here [default: the API changes none]
+    #[arg(long, value_name = "URL")]
+    pub definitions_database_url: Option<String>,
     /// Name of this node [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
@@ -116,18 +121,12 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // With whatever files the URL names, which only root may be able to read.
     let database =
         DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(privsep::text_as_root);
-    let rows_database = config.rows_database_url.as_deref().map(|url| {
-        DbConfig::for_rows(url)
-            .map(|rows| rows.with_files_read(privsep::text_as_root))
-            .map_err(|error| {
-                Failure::from(error)
-                    .next("fix --rows-database-url (FARMHAND_ROWS_DATABASE_URL), for example postgresql://rows@db.example.com/farmhand")
-            })
-    });
-    let rows_database = rows_database.transpose()?;
+    let rows_database = other_database(config.rows_database_url.as_deref(), Login::Rows)?;
+    let definitions = other_database(config.definitions_database_url.as_deref(), Login::Definitions)?;
     if let Some(name) = &config.user {
-        let of_rows = rows_database.as_ref().map(DbConfig::files).unwrap_or_default();
-        let files = own_files(args, &env, &config, database.files(), of_rows);
+        let of = |database: &Option<DbConfig>| database.as_ref().map(DbConfig::files).unwrap_or_default();
+        let of_databases = [database.files(), of(&rows_database), of(&definitions)];
+        let files = own_files(args, &env, &config, of_databases);
         privsep::begin(&wanted(&config), name, files)
             .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
     }
@@ -155,7 +154,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // tokio panics where no thread for blocking work is there and none can be made. One is there from now on.
     let ended = runtime.block_on(async {
         tokio::task::spawn_blocking(|| ()).await.ok();
-        compose(config, database, rows_database, reload).await
+        compose(config, database, rows_database, definitions, reload).await
     });
     // What still waits for the database waits no longer than this.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -164,11 +163,22 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     }
 }
 
+/// The database with another login than the agent's own, where one is named.
+fn other_database(url: Option<&str>, login: Login) -> Result<Option<DbConfig>, Failure> {
+    let config = url.map(|url| DbConfig::for_login(url, login)).transpose();
+    let config = config.map_err(|error| {
+        let example = "postgresql://login@db.example.com/farmhand";
+        Failure::from(error).next(format!("fix {}, for example {example}", login.setting()))
+    })?;
+    Ok(config.map(|config| config.with_files_read(privsep::text_as_root)))
+}
+
 /// The agent, and on its port the API and the page.
 async fn compose(
     config: AgentConfig,
     database: DbConfig,
     rows_database: Option<DbConfig>,
+    definitions: Option<DbConfig>,
     reload: Reload,
 ) -> Result<Ended, AgentError> {
     let listener = match config.listen {
@@ -186,8 +196,12 @@ async fn compose(
         .map(Arc::new);
     let (api, metrics_token) = (config.api, config.metrics_token);
     let (served, proxy) = (tls.clone(), config.proxy.clone());
+    let application_name = format!("farmhand definitions {}", config.address);
+    let definitions = definitions.map(|database| database.with_application_name(&application_name));
+    let trusted_keys = config.trusted_keys.clone();
     let serve = Box::new(move |with: Served| {
         let Some(listener) = listener else { return };
+        let definitions = definitions.map(|database| Definitions::new(database, trusted_keys, &with.events));
         let app = App::new(
             with.events,
             with.db,
@@ -195,6 +209,7 @@ async fn compose(
             &with.address,
             served.is_some(),
             proxy,
+            definitions,
         );
         let serving = Serving {
             api,
@@ -246,24 +261,13 @@ fn own_files(
     args: &AgentArgs,
     env: &BTreeMap<String, String>,
     config: &AgentConfig,
-    of_database: [Option<PathBuf>; 4],
-    of_rows: [Option<PathBuf>; 4],
+    of_databases: [[Option<PathBuf>; 4]; 3],
 ) -> Files {
-    let [password, root, certificate, key] = of_database;
-    let [rows_password, rows_root, rows_certificate, rows_key] = of_rows;
     let smtp = config.outside.smtp.as_ref();
     let ping = config.outside.ping.as_ref();
     let files = [
         (Purpose::Settings, settings::file(args, env)),
         (Purpose::Database, credential_file(env)),
-        (Purpose::DatabasePassword, password),
-        (Purpose::DatabaseRoot, root),
-        (Purpose::DatabaseCertificate, certificate),
-        (Purpose::DatabaseKey, key),
-        (Purpose::RowsDatabasePassword, rows_password),
-        (Purpose::RowsDatabaseRoot, rows_root),
-        (Purpose::RowsDatabaseCertificate, rows_certificate),
-        (Purpose::RowsDatabaseKey, rows_key),
         (
             Purpose::Certificate,
             config.tls.as_ref().map(|tls| tls.cert.clone()),
@@ -284,7 +288,31 @@ fn own_files(
             }),
         ),
     ];
-    (files.into_iter())
+    let purposes = [
+        [
+            Purpose::DatabasePassword,
+            Purpose::DatabaseRoot,
+            Purpose::DatabaseCertificate,
+            Purpose::DatabaseKey,
+        ],
+        [
+            Purpose::RowsDatabasePassword,
+            Purpose::RowsDatabaseRoot,
+            Purpose::RowsDatabaseCertificate,
+            Purpose::RowsDatabaseKey,
+        ],
+        [
+            Purpose::DefinitionsDatabasePassword,
+            Purpose::DefinitionsDatabaseRoot,
+            Purpose::DefinitionsDatabaseCertificate,
+            Purpose::DefinitionsDatabaseKey,
+        ],
+    ];
+    let of_databases = purposes
+        .into_iter()
+        .flatten()
+        .zip(of_databases.into_iter().flatten());
+    (files.into_iter().chain(of_databases))
         .filter_map(|(of, file)| Some((of, file?)))
         .collect()
 }

@@ -1,23 +1,13 @@
 //! `farmhand job apply`: from files to definitions.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::definition::Enabled;
-use farmhand_core::due;
-use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
-use farmhand_store::reading::{self, every};
-use farmhand_store::{Db, notify, restrictions, tables};
-use jiff::Timestamp;
-use serde_json::json;
+use farmhand_control::definitions::{self, Files, Plan, Present, Request, Step};
+use farmhand_store::jobs::Change;
 
-use super::apply_plan::{Kind, plan, plan_pools, plan_targets, shared_pools, shared_targets, show, summary};
-use super::apply_source::{check_shared, check_sources, confirm, moved, needed, other_source, sources};
-use super::job_files::{Files, Wanted, load, refuse};
-use super::rename::renames;
-use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, triggers};
-use farmhand_control::{due_now, jobs};
+use super::job_files::{load, refuse};
+use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, terminal};
 
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
@@ -47,74 +37,42 @@ pub(crate) struct ApplyArgs {
 }
 
 pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let names = sources(&args.path, args.source.as_deref(), args.prune)?;
+    let request = request(&args.path, args.source.as_deref(), args.prune, args.take_over)?;
     let (files_read, all) = load(&args.path, &args.set, as_json)?;
     if args.dry_run {
         database.url().map_err(good_without_database)?;
     }
     let db = database.connect().await?;
-    let own = restrictions::own(&db).await?;
-    let scope = Scope {
-        sources: Some(&names),
-        prune: args.prune,
-        take_over: args.take_over,
-        only: own.as_deref(),
-        renames: &[],
-    };
-    let present = jobs::all(&db).await?;
-    triggers::check(&files_read, &all.jobs, &present, &scope)
+    let present = Present::read(&db).await?;
+    present
+        .check_triggers(&files_read, &all, &request)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = Files::of(&files_read, all);
-    let renames = renames(&wanted.jobs, &present);
-    let scope = Scope {
-        renames: &renames,
-        ..scope
-    };
-    // Before they belong to a name: signatures lie beside the files.
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    if args.source.is_some() {
-        wanted.belong_to(&names[0]);
-    }
-    check_sources(&wanted.jobs, &present, &scope)?;
-    jobs::check_renames(&db, &renames, &present).await?;
-    let steps = plan(&wanted.jobs, &present, &scope);
-    let pool_rows = every(|paging| {
-        let db = &db;
-        async move { reading::pools(db, &paging).await }
-    });
-    let pool_rows = pool_rows.await?.items;
-    let target_rows = notify::targets(&db).await?;
-    let (pools_there, targets_there) = (shared_pools(&pool_rows), shared_targets(&target_rows));
-    let pools = plan_pools(&wanted.pools, &pools_there, &scope);
-    let targets = plan_targets(&wanted.targets, &targets_there, &scope);
-    check_shared("pool", &pools, &pools_there, &wanted.jobs, &present, &scope)?;
-    check_shared("target", &targets, &targets_there, &wanted.jobs, &present, &scope)?;
-    let all_steps = || pools.iter().chain(&targets).chain(&steps);
+    let plan = present.plan(&db, wanted, request).await?;
+    plan.check_renames(&db).await?;
     if !as_json {
-        show(all_steps());
+        plan.steps().for_each(show);
     }
-    check_tables(&db, &wanted.jobs).await?;
-    let changes = moved(&wanted, &present, &pools_there, &targets_there, &scope)
-        || wanted.jobs.iter().any(|job| job.signed.is_some())
-        || all_steps().any(|step| step.change != Kind::Unchanged);
-    if changes && !args.dry_run {
-        let others = (pools.iter().chain(&targets))
-            .filter(|step| step.change == Kind::Deleted)
-            .count();
+    let tables = plan.check_tables(&db).await?;
+    for text in &tables.warnings {
+        out::note(&format!("warning: {text}"));
+    }
+    tables.refusal.map_or(Ok(()), Err)?;
+    let applied = plan.changes() && !args.dry_run;
+    if applied {
         if !args.yes {
-            confirm(&steps, others)?;
+            confirm(&plan)?;
         }
-        let work = store(&db, &wanted.jobs, Some(&wanted), scope);
-        progress::during("applying", work).await?;
-        if !scope.renames.is_empty() {
+        progress::during("applying", plan.apply(&db, &super::who())).await?;
+        if plan.renames() {
             rename::move_all(&db).await?;
         }
     }
     if as_json {
-        let applied = changes && !args.dry_run;
-        out::json(&json!({"applied": applied, "jobs": steps, "pools": pools, "targets": targets}));
+        out::json(&plan.into_changes(applied));
     } else {
-        out::note(&summary(&steps, args.dry_run));
+        out::note(&summary(&plan.jobs, args.dry_run));
     }
     Ok(Exit::Ok)
 }
@@ -127,122 +85,113 @@ fn good_without_database(mut failure: Failure) -> Failure {
         .next("name a database, or check the files alone with `farmhand job check`")
 }
 
-/// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
-async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
-    let mut failure = None;
-    for job in wanted {
-        let Some(table) = job
-            .spec
-            .table
-            .as_ref()
-            .filter(|_| job.spec.enabled == Enabled::Yes)
-        else {
-            continue;
-        };
-        for found in tables::check(db, table).await? {
-            let text = format!("job {}: {}\n  {}", job.name, found.problem, found.fix);
-            if found.fatal {
-                let so_far = failure.take();
-                let so_far = so_far
-                    .unwrap_or_else(|| Failure::new(Exit::Refused, "a table is not as its job wants it"));
-                failure = Some(so_far.why(text));
-            } else {
-                out::note(&format!("warning: {text}"));
-            }
-        }
-    }
-    match failure {
-        Some(failure) => Err(failure.next("nothing was applied; fix the table or the job file")),
-        None => Ok(()),
-    }
-}
-
-/// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
-/// overdue under the present definitions.
-///
-/// # Errors
-/// 4 for a pool or target that is not there, or a pool that would go while runs use it.
-pub(super) async fn store(
-    db: &Db,
-    wanted: &[Wanted],
-    shared: Option<&Files>,
-    scope: Scope<'_>,
-) -> Result<(), Failure> {
-    let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
-    let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
-    let signed = signed.collect();
-    let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
-    for _ in 0..due_now::TRIES {
-        let now = reading::now(db).await?;
-        let changes = wanted
-            .iter()
-            .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
-            .collect::<Result<Vec<_>, _>>()?;
-        let blocked =
-            match apply_signed(db, &changes, &signed, (pools, targets), scope, &super::who()).await? {
-                ApplyOutcome::Done { .. } => return Ok(()),
-                ApplyOutcome::Refused(faults) => {
-                    let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
-                    let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
-                    return Err(failure.next("nothing was applied; fix `triggered_by`"));
-                }
-                ApplyOutcome::Blocked(blocked) => blocked,
-            };
-        let mut overdue = Vec::new();
-        for obstacle in blocked {
-            match obstacle {
-                Blocked::Overdue { job_id, .. } => overdue.push(job_id),
-                Blocked::Stale {
-                    job_id,
-                    decided_until,
-                } => {
-                    decided.insert(job_id, decided_until);
-                }
-                Blocked::Renamed { job_id, to } => return Err(rename::former_name(&job_id, &to)),
-                Blocked::OtherSource { what, name, source } => {
-                    return Err(other_source(what, &name, &source));
-                }
-                Blocked::Needed { what, name, by } => return Err(needed(what, &name, &by)),
-                Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
-                Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
-                Blocked::NoTarget { job_id, target } => return Err(no_target(&job_id, &target)),
-            }
-        }
-        if !overdue.is_empty() {
-            due_now::fire_overdue(db, &overdue).await?;
-        }
-    }
-    Err(due_now::busy("a job").into())
-}
-
-fn change(job: &Wanted, after: Timestamp) -> Result<JobChange, Failure> {
-    let (schedule, policy) = due::compile(&job.name, &job.spec).map_err(due_now::unusable)?;
-    Ok(JobChange {
-        job_id: job.name.clone(),
-        spec: job.spec.clone(),
-        next_run: due::next_run(&schedule, &policy, after),
-        source: job.source.clone(),
+/// As what these files are applied.
+pub(super) fn request(
+    paths: &[PathBuf],
+    name: Option<&str>,
+    prune: bool,
+    take_over: bool,
+) -> Result<Request, Failure> {
+    Ok(Request {
+        sources: sources(paths, name, prune)?,
+        named: name.is_some(),
+        prune,
+        take_over,
     })
 }
 
-fn no_pool(job_id: &str, pool: &str) -> Failure {
-    Failure::new(Exit::Refused, "nothing was applied")
-        .why(format!("{job_id} needs the pool {pool}, and there is none"))
-        .next(format!("apply a file with [pool.{pool}] first"))
+/// What the definitions of these files belong to.
+fn sources(paths: &[PathBuf], name: Option<&str>, prune: bool) -> Result<Vec<String>, Failure> {
+    if let Some(name) = name {
+        let name = definitions::source_name(name).ok_or_else(|| Failure::usage("--source needs a name"))?;
+        return Ok(vec![name]);
+    }
+    let names: Vec<String> = paths.iter().map(|path| source_of(path)).collect();
+    let elsewhere = names.iter().find(|name| !Path::new(name).is_absolute());
+    match elsewhere.filter(|_| prune).map(String::as_str) {
+        None => Ok(names),
+        Some("-") => Err(Failure::usage("--prune needs to know what was applied before")
+            .why("standard input has no name")
+            .next("add --source NAME")),
+        Some(path) => Err(Failure::usage("--prune needs a source that means the same in every directory")
+            .why(format!(
+                "{path} is a relative path: applied in another directory or on another host it is the same source, and \
+                 each would delete the other's jobs"
+            ))
+            .next("add --source NAME or write the whole path, the first time with --take-over")),
+    }
 }
 
-fn pool_in_use(pool: &str, runs: &[i64]) -> Failure {
-    let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
-    Failure::new(Exit::Refused, "nothing was applied")
-        .why(format!(
-            "the pool {pool} would be deleted, and runs are in it or wait for it: {}",
-            runs.join(", ")
-        ))
-        .next("wait for them, or `farmhand run cancel` them; `farmhand pool ls` shows who is in it")
+/// The path of a file, or of a directory, which ends with a slash: it covers the files in it.
+fn source_of(path: &Path) -> String {
+    let name = job_files::name_of(path);
+    if path.is_dir() && !name.ends_with('/') {
+        return name + "/";
+    }
+    name
 }
 
-fn no_target(job_id: &str, target: &str) -> Failure {
-    Failure::new(Exit::Refused, "nothing was applied")
-        .why(format!("{job_id} notifies {target}, and there is no such target"))
-        .next(format!("apply a file with [notify.{target}] first"))
+/// Has a person agree to what is deleted; where there is none, `--yes` must say so.
+fn confirm(plan: &Plan) -> Result<(), Failure> {
+    let is_gone = |step: &&Step| step.change == Change::Deleted;
+    let gone: Vec<&Step> = plan.jobs.iter().filter(is_gone).collect();
+    let others = plan.pools.iter().chain(&plan.targets).filter(is_gone).count();
+    if gone.is_empty() && others == 0 {
+        return Ok(());
+    }
+    let running = gone.iter().filter(|step| step.running_at.is_some()).count();
+    let what = match (gone.len(), others) {
+        (jobs, 0) => out::count(jobs, "job"),
+        (jobs, others) => format!(
+            "{} and {}",
+            out::count(jobs, "job"),
+            out::count(others, "other definition")
+        ),
+    };
+    let live = match running {
+        0 => String::new(),
+        n => format!(" ({n} running now)"),
+    };
+    let unasked = Failure::new(
+        Exit::Refused,
+        format!("this would delete {what}{live}; nothing was applied"),
+    );
+    let question = format!("Delete {what}{live}? Their history stays.");
+    let next = "check the plan with --dry-run, then add --yes";
+    terminal::agree(&question, "nothing was applied", unasked.next(next))
+}
+
+pub(super) fn sign_of(change: Change) -> char {
+    match change {
+        Change::Created => '+',
+        Change::Updated => '~',
+        Change::Unchanged => '=',
+        Change::Deleted => '-',
+    }
+}
+
+fn show(step: &Step) {
+    let more = match (&step.running_at, &step.renamed_from, step.size) {
+        (Some(node), ..) => format!("running at {node}"),
+        (None, Some(former), _) => format!("renamed from {former}  {}", step.keys.join(", ")),
+        (None, None, Some(size)) => format!("size {size}"),
+        (None, None, None) => step.keys.join(", "),
+    };
+    out::line(format!("{} {}  {more}", sign_of(step.change), step.of).trim_end());
+}
+
+fn summary(steps: &[Step], dry_run: bool) -> String {
+    let count = |change| steps.iter().filter(|step| step.change == change).count();
+    let would = if dry_run {
+        " (nothing was applied: --dry-run)"
+    } else {
+        ""
+    };
+    format!(
+        "{} new, {} changed, {} unchanged, {} deleted{would}",
+        count(Change::Created),
+        count(Change::Updated),
+        count(Change::Unchanged),
+        count(Change::Deleted)
+    )
 }

@@ -1,24 +1,18 @@
 //! `farmhand job diff` and `rollback`: what differs between definitions, and back to an earlier one.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use farmhand_core::definition::{Change, changes};
-use farmhand_store::jobs::{self, Scope};
-use farmhand_store::reading::{self, RevisionItem, every};
-use farmhand_store::{Db, notify, restrictions, signatures};
-use serde::Serialize;
-use serde_json::{Value, json};
-
-use super::apply::store;
-use super::apply_plan::{Kind, Of, plan_pools, plan_targets, shared_pools, shared_targets};
-use super::apply_source::{check_shared, check_sources, sources};
-use super::job_files::{Wanted, read_files, value_of};
-use super::notify::without_path;
-use super::rename::renames;
-use super::{Exit, Failure, Outcome, completion, job_files, out};
+use farmhand_control::definitions::{Diff, Of, Present, Wanted, between, changed, store, value_of};
 use farmhand_control::jobs as found;
+use farmhand_store::jobs::{self, Change, Scope};
+use farmhand_store::reading::{self, RevisionItem};
+use farmhand_store::{Db, signatures};
+use serde_json::json;
+
+use super::apply::{request, sign_of};
+use super::job_files::read_files;
+use super::{Exit, Failure, Outcome, completion, job_files, out};
 
 /// Revisions looked through.
 const REVISIONS: i64 = 10_000;
@@ -64,14 +58,6 @@ pub(crate) struct RollbackArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Diff {
-    #[serde(flatten)]
-    of: Of,
-    change: Kind,
-    keys: BTreeMap<String, Change>,
-}
-
 pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
     let differs = match &args.job {
         Some(name) => of_revisions(db, name, args, as_json).await?,
@@ -82,7 +68,7 @@ pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
             } else {
                 diffs.iter().for_each(show);
             }
-            diffs.iter().any(|diff| diff.change != Kind::Unchanged)
+            diffs.iter().any(|diff| diff.change != Change::Unchanged)
         }
     };
     if !as_json && !differs {
@@ -96,115 +82,10 @@ pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 }
 
 async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, Failure> {
-    let names = sources(&args.path, args.source.as_deref(), args.prune)?;
-    let own = restrictions::own(db).await?;
-    let scope = Scope {
-        sources: Some(&names),
-        prune: args.prune,
-        take_over: args.take_over,
-        only: own.as_deref(),
-        renames: &[],
-    };
+    let request = request(&args.path, args.source.as_deref(), args.prune, args.take_over)?;
+    let present = Present::read(db).await?;
     let wanted = read_files(&args.path, &args.set, as_json)?;
-    let present = found::all(db).await?;
-    let renames = renames(&wanted.jobs, &present);
-    let scope = Scope {
-        renames: &renames,
-        ..scope
-    };
-    check_sources(&wanted.jobs, &present, &scope)?;
-    let pools = every(|paging| async move { reading::pools(db, &paging).await })
-        .await?
-        .items;
-    let targets = notify::targets(db).await?;
-    let (pools_there, targets_there) = (shared_pools(&pools), shared_targets(&targets));
-    let steps = plan_pools(&wanted.pools, &pools_there, &scope);
-    check_shared("pool", &steps, &pools_there, &wanted.jobs, &present, &scope)?;
-    let steps = plan_targets(&wanted.targets, &targets_there, &scope);
-    check_shared("target", &steps, &targets_there, &wanted.jobs, &present, &scope)?;
-    let size = |size: u32| json!({"size": size});
-    let mut diffs = compare(
-        Of::Pool,
-        (wanted.pools.iter()).map(|pool| (pool.name.as_str(), size(pool.size))),
-        (pools.iter()).map(|old| (old.name.as_str(), old.source.as_str(), size(old.file_size))),
-        &scope,
-    );
-    diffs.extend(compare(
-        Of::Target,
-        (wanted.targets.iter()).map(|target| (target.name.as_str(), value_of(&target.spec))),
-        (targets.iter()).filter_map(|old| {
-            Some((
-                old.name.as_str(),
-                old.source.as_str(),
-                value_of(old.spec.as_ref()?),
-            ))
-        }),
-        &scope,
-    ));
-    let renamed =
-        |former: &str| (renames.iter()).find_map(|(old, name)| (old == former).then_some(name.as_str()));
-    let mut jobs = compare(
-        Of::JobId,
-        (wanted.jobs.iter()).map(|job| (job.name.as_str(), value_of(&job.spec))),
-        (present.iter()).map(|old| {
-            let name = renamed(&old.job_id).unwrap_or(&old.job_id);
-            (name, old.source.as_str(), old.spec.clone())
-        }),
-        &scope,
-    );
-    for (former, name) in &renames {
-        if let Some(diff) = jobs.iter_mut().find(|diff| diff.of.name() == name) {
-            diff.change = Kind::Updated;
-            let change = Change {
-                old: json!(former),
-                new: json!(name),
-            };
-            diff.keys.insert("name".to_owned(), change);
-        }
-    }
-    diffs.extend(jobs);
-    Ok(diffs)
-}
-
-/// What files define against what is there, with its source; then what would be deleted.
-fn compare<'a>(
-    of: fn(String) -> Of,
-    wanted: impl Iterator<Item = (&'a str, Value)>,
-    present: impl Iterator<Item = (&'a str, &'a str, Value)>,
-    scope: &Scope<'_>,
-) -> Vec<Diff> {
-    let mut present: BTreeMap<&str, (&str, Value)> = present
-        .map(|(name, source, value)| (name, (source, value)))
-        .collect();
-    let mut diffs = Vec::new();
-    for (name, new) in wanted {
-        diffs.push(match present.remove(name) {
-            Some((_, old)) => hide_path(between(of(name.to_owned()), &old, &new)),
-            None => whole(of(name.to_owned()), Kind::Created),
-        });
-    }
-    let is_job = |name: &str| matches!(of(name.to_owned()), Of::JobId(_));
-    let prunes = |name: &str, source: &str| scope.prunes(source, is_job(name).then_some(name));
-    let gone = present.iter().filter(|(name, (source, _))| prunes(name, source));
-    diffs.extend(gone.map(|(name, _)| whole(of((*name).to_owned()), Kind::Deleted)));
-    diffs
-}
-
-/// As `notify ls` shows a webhook.
-fn hide_path(mut diff: Diff) -> Diff {
-    if let (Of::Target(_), Some(change)) = (&diff.of, diff.keys.get_mut("webhook")) {
-        for url in [&mut change.old, &mut change.new] {
-            *url = url
-                .as_str()
-                .map_or(Value::Null, |url| json!(format!("{}/…", without_path(url))));
-        }
-    }
-    diff
-}
-
-fn whole(of: Of, change: Kind) -> Diff {
-    let keys = BTreeMap::new();
-    Diff { of, change, keys }
+    Ok(present.plan(db, wanted, request).await?.diffs())
 }
 
 /// Shows what differs between two revisions, and says whether anything does.
@@ -232,22 +113,9 @@ fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a R
     })
 }
 
-fn between(of: Of, old: &Value, new: &Value) -> Diff {
-    changed(of, changes(old, new))
-}
-
-fn changed(of: Of, keys: BTreeMap<String, Change>) -> Diff {
-    let change = if keys.is_empty() {
-        Kind::Unchanged
-    } else {
-        Kind::Updated
-    };
-    Diff { of, change, keys }
-}
-
 fn show(diff: &Diff) {
-    if diff.change != Kind::Unchanged {
-        out::line(&format!("{} {}", diff.change.sign(), diff.of));
+    if diff.change != Change::Unchanged {
+        out::line(&format!("{} {}", sign_of(diff.change), diff.of));
     }
     for (key, change) in &diff.keys {
         out::line(&out::printable(&format!("  - {key} = {}", change.old)));
@@ -289,7 +157,7 @@ pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Out
             signed: None,
             renamed_from: None,
         };
-        store(db, &[wanted], None, Scope::default()).await?;
+        store(db, &[wanted], None, Scope::default(), &super::who()).await?;
     }
     let now = found::one(db, &args.name).await?;
     if as_json {

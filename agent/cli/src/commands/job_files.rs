@@ -5,14 +5,10 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_with,
-};
+use farmhand_control::definitions::Files;
+use farmhand_core::definition::{Definitions, load_with};
 use farmhand_core::document::{Mistakes, Source};
-use farmhand_store::jobs::{PoolChange, TargetChange};
-use farmhand_store::signatures::Signed;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Failure, out};
 
@@ -34,63 +30,6 @@ pub(super) struct SetArgs {
 impl SetArgs {
     pub(crate) fn vars(&self) -> BTreeMap<String, String> {
         self.set.iter().cloned().collect()
-    }
-}
-
-/// A definition to be stored.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub name: String,
-    pub spec: JobSpec,
-    pub source: String,
-    /// Who vouches for it.
-    pub signed: Option<Signed>,
-    /// What it was called before.
-    pub renamed_from: Option<String>,
-}
-
-/// All that files define.
-pub(super) struct Files {
-    pub jobs: Vec<Wanted>,
-    pub pools: Vec<PoolChange>,
-    pub targets: Vec<TargetChange>,
-}
-
-impl Files {
-    /// With the source of each.
-    pub(super) fn of(sources: &[Source], all: Definitions) -> Self {
-        let wanted = |job: JobDefinition| Wanted {
-            source: sources[job.source].name.clone(),
-            name: job.name,
-            spec: job.spec,
-            signed: None,
-            renamed_from: job.renamed_from,
-        };
-        let pool = |pool: PoolDefinition| PoolChange {
-            source: sources[pool.source].name.clone(),
-            name: pool.name,
-            size: pool.size,
-        };
-        let target = |target: TargetDefinition| TargetChange {
-            source: sources[target.source].name.clone(),
-            name: target.name,
-            spec: target.spec,
-        };
-        Self {
-            jobs: all.jobs.into_iter().map(wanted).collect(),
-            pools: all.pools.into_iter().map(pool).collect(),
-            targets: all.targets.into_iter().map(target).collect(),
-        }
-    }
-
-    /// All of it, whichever file it is in.
-    pub(super) fn belong_to(&mut self, source: &str) {
-        let jobs = self.jobs.iter_mut().map(|job| &mut job.source);
-        let pools = self.pools.iter_mut().map(|pool| &mut pool.source);
-        let targets = self.targets.iter_mut().map(|target| &mut target.source);
-        for of in jobs.chain(pools).chain(targets) {
-            source.clone_into(of);
-        }
     }
 }
 
@@ -127,11 +66,6 @@ pub(super) fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
         n => format!("the job files have {n} mistakes"),
     };
     Failure::usage(what).next("Nothing was applied; fix these errors")
-}
-
-/// A definition as the database has it.
-pub(super) fn value_of(spec: &impl Serialize) -> Value {
-    serde_json::to_value(spec).unwrap_or(Value::Null)
 }
 
 /// A file or directory that cannot be read, and why.

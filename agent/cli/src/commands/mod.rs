@@ -4,8 +4,6 @@ mod ack;
 mod act;
 mod agent;
 mod apply;
-mod apply_plan;
-mod apply_source;
 mod backfill;
 mod bulk;
 mod check;

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use farmhand_control::definitions::without_path;
 use farmhand_core::document::parse_duration;
-use farmhand_core::notify::{TargetSpec, Url};
+use farmhand_core::notify::TargetSpec;
 use farmhand_store::Db;
 use farmhand_store::notify::{NotificationRow, TargetRow, notifications, submit_test, targets};
 use serde::Serialize;
@@ -77,11 +78,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
     });
     out::table(&headers, rows.collect());
     Ok(Exit::Ok)
-}
-
-/// Without the path of a URL: it may be a secret.
-pub(super) fn without_path(url: &str) -> String {
-    Url::parse(url).map_or_else(|_| "webhook".to_owned(), |url| url.shown())
 }
 
 fn place(spec: &TargetSpec) -> String {

@@ -1,10 +1,9 @@
-//! Another name for a job: `farmhand job rename`, and `renamed_from` of job files.
+//! Another name for a job: `farmhand job rename`.
 
-use farmhand_store::jobs::{ApplyOutcome, Listed, move_runs, rename};
+use farmhand_store::jobs::{ApplyOutcome, move_runs, rename};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use super::job_files::Wanted;
 use super::{Exit, Failure, Outcome, out, progress};
 use farmhand_control::{due_now, jobs};
 use farmhand_core::definition::check_name;
@@ -59,22 +58,4 @@ pub(super) async fn move_all(db: &Db) -> Result<i64, StoreError> {
             moved => all += moved,
         }
     }
-}
-
-/// Those of the files that are to be made: a job has the former name.
-pub(super) fn renames(wanted: &[Wanted], present: &[Listed]) -> Vec<(String, String)> {
-    let there = |name: &String| present.iter().any(|job| job.job_id == *name);
-    (wanted.iter())
-        .filter_map(|job| Some((job.renamed_from.clone()?, job.name.clone())))
-        .filter(|(former, _)| there(former))
-        .collect()
-}
-
-/// What a file defines is called something else by now.
-pub(super) fn former_name(name: &str, now: &str) -> Failure {
-    Failure::new(Exit::Refused, "nothing was applied")
-        .why(format!("the job {name} was renamed to {now}"))
-        .next(format!(
-            "write [job.{now}] with renamed_from = \"{name}\" in the file; to use the name for another job, remove {now} first"
-        ))
 }

@@ -1,6 +1,4 @@
 //! `farmhand job sign`, and the signatures that `job apply` finds beside job files.
-//!
-//! FILE.sig holds one JSON object per line and job: the text that was signed, the key's name, the signature.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -11,9 +9,10 @@ use clap::Args;
 use farmhand_store::signatures::Signed;
 use serde_json::json;
 
-use super::job_files::{Wanted, read_files};
+use super::job_files::read_files;
 use super::{Exit, Failure, Outcome, job_files, key, out};
-use farmhand_policy::trust::{self, DEFAULT_FILE, Document, PrivateKey, Trust};
+use farmhand_control::definitions::{self, Signatures, Wanted};
+use farmhand_policy::trust::{DEFAULT_FILE, Document, PrivateKey, Trust};
 
 #[derive(Args, Debug)]
 pub(crate) struct SignArgs {
@@ -97,15 +96,13 @@ fn beside(file: &str) -> PathBuf {
 }
 
 /// What is signed of a file, by job; nothing when there is no FILE.sig.
-fn read(file: &str) -> Result<BTreeMap<String, (Document, Signed)>, Failure> {
+fn read(file: &str) -> Result<Signatures, Failure> {
     let path = beside(file);
     let text = match std::fs::read_to_string(&path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Signatures::new()),
         text => text.map_err(|e| Failure::usage(format!("cannot read {}", path.display())).why(e))?,
     };
-    trust::parse_signatures(&text).map_err(|(line, why)| {
-        Failure::usage(format!("{} line {line} is not a valid signature", path.display())).why(why)
-    })
+    Ok(definitions::parse_signatures(&path.display().to_string(), &text)?)
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
@@ -121,51 +118,18 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 /// # Errors
 /// 4 when a file has changed since it was signed, or, with keys asked for, a job is not signed by one of them.
 pub(super) fn attach(jobs: &mut [Wanted], keys: Option<&Path>) -> Result<(), Failure> {
-    let mut files: BTreeMap<String, BTreeMap<String, (Document, Signed)>> = BTreeMap::new();
-    for job in jobs.iter_mut().filter(|job| job.source != "-") {
-        if !files.contains_key(&job.source) {
-            files.insert(job.source.clone(), read(&job.source)?);
-        }
-        let signed = &files[&job.source];
-        match signed.get(&job.name) {
-            Some((document, signature)) if document.spec_is(&job.spec) => {
-                job.signed = Some(signature.clone())
-            }
-            None if signed.is_empty() => {}
-            found => {
-                let what = if found.is_some() {
-                    "has changed since it was signed"
-                } else {
-                    "is not signed"
-                };
-                return Err(Failure::new(
-                    Exit::Refused,
-                    format!("job {} of {} {what}", job.name, job.source),
-                )
-                .next("`farmhand job sign FILE --key KEY` signs it; nothing was applied"));
-            }
-        }
-    }
+    definitions::attach(jobs, read)?;
     let here = Path::new(DEFAULT_FILE);
     let Some(file) = keys.or(Some(here).filter(|file| file.exists())) else {
         return Ok(());
     };
     let trusted =
         Trust::read(file).map_err(|why| Failure::usage("the trusted keys cannot be read").why(why))?;
-    for job in jobs.iter() {
-        if let Err(why) = trusted.check(job.signed.as_ref()) {
-            if keys.is_some() {
-                return Err(
-                    Failure::new(Exit::Refused, format!("job {} would not be executed", job.name))
-                        .why(why)
-                        .next("sign it with a trusted key; nothing was applied"),
-                );
-            }
-            out::note(&format!(
-                "warning: this node would not execute job {}: {why}",
-                job.name
-            ));
-        }
+    if keys.is_some() {
+        return Ok(definitions::must_be_trusted(jobs, &trusted)?);
+    }
+    for (job, why) in definitions::untrusted(jobs, &trusted) {
+        out::note(&format!("warning: this node would not execute job {job}: {why}"));
     }
     Ok(())
 }

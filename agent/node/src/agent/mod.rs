@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, Relation};
 use farmhand_core::retry::full_jitter;
-use farmhand_store::tables::check_login;
+use farmhand_store::logins::{self, Login};
 use farmhand_store::{Db, DbConfig, Note, StoreError, bound, migrate};
 use tokio::sync::{mpsc, oneshot};
 
@@ -339,7 +339,8 @@ async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
     retrying(ctx, "login", || bound::may_act_as(&ctx.db, &ctx.config.address)).await?;
     if ctx.config.rows_database_url.is_some() {
-        retrying(ctx, "login for rows", || check_login(&ctx.db, &ctx.tables_db)).await?;
+        let check = || logins::check(&ctx.db, &ctx.tables_db, Login::Rows);
+        retrying(ctx, "login for rows", check).await?;
     }
     ctx.events.emit(Event::DatabaseUp { away: None });
     Ok(())

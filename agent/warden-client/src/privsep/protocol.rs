@@ -46,6 +46,14 @@ pub enum Purpose {
     RowsDatabaseCertificate,
     /// The key of that certificate.
     RowsDatabaseKey,
+    /// The password of the login that changes definitions.
+    DefinitionsDatabasePassword,
+    /// The certificates that its server is verified with.
+    DefinitionsDatabaseRoot,
+    /// The certificate that is shown for it.
+    DefinitionsDatabaseCertificate,
+    /// The key of that certificate.
+    DefinitionsDatabaseKey,
     /// The certificate of the API and the page.
     Certificate,
     /// The key of that certificate.

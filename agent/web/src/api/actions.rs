@@ -40,7 +40,7 @@ pub(super) type Answered = Result<Json<Answer>, Problem>;
 pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>, preview: bool) -> Answered {
     if !caller.may(action.role()) {
         // The route admits the role, and what is asked for needs a higher one.
-        note(app, caller, action, "role");
+        note(app, caller, action.cli(), "role");
         let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
         return Err(Turned::Role { name, has, needs }.problem());
     }
@@ -56,7 +56,7 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
         .acting(async |db| perform(&db.for_token(caller.token_id), action, by, !preview).await)
         .await;
     if let Err(Refusal::Store(StoreError::Restricted(_))) = answer {
-        note(app, caller, action, "restricted");
+        note(app, caller, action.cli(), "restricted");
     }
     let answer = answer?;
     if !preview {
@@ -65,13 +65,14 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
     Ok(Json(answer))
 }
 
-fn note(app: &App, caller: &Caller, action: &Action, reason: &'static str) {
+/// Writes down that what the caller wanted to do is refused.
+pub(super) fn note(app: &App, caller: &Caller, what: String, reason: &'static str) {
     app.refusals.note(Refused {
         reason,
         token: Some(caller.name.clone()),
         remote: Some(caller.remote),
         method: String::new(),
-        path: action.cli(),
+        path: what,
         times: 1,
     });
 }

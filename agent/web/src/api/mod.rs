@@ -2,6 +2,7 @@
 
 mod actions;
 mod causes;
+mod definitions;
 mod events;
 mod farm;
 mod follow;
@@ -35,6 +36,7 @@ pub fn router() -> Routes {
         .merge(actions::router())
         .merge(places::router())
         .merge(causes::router())
+        .merge(definitions::router())
         .merge(farm::router())
         .merge(jobs::router())
         .merge(runs::router())

@@ -1,6 +1,7 @@
 //! What stands before every handler: the token, the role, the origin, the limits.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -10,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use farmhand_store::Role;
 use farmhand_store::tokens::Standing;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::token::{self, Shown};
 use super::{Caller, Remote, origin, session};
@@ -30,6 +32,8 @@ const URI: usize = 4_096;
 pub struct Guard {
     pub app: App,
     pub access: Access,
+    /// Largest body, in bytes; above [`BODY`], such requests have their turn.
+    pub most: usize,
     /// Whether a credential that was good when the database was last asked does while it cannot be asked.
     pub even_away: bool,
 }
@@ -208,15 +212,37 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             request.extensions_mut().insert(caller);
         }
     }
+    if guard.most > BODY {
+        let turn = turn(app).await?;
+        request.extensions_mut().insert(turn);
+    }
     let most = match guard.access {
         Access::Open => OPEN_BODY,
-        Access::Api(_) | Access::Page(_) => BODY,
+        Access::Api(_) | Access::Page(_) => guard.most,
     };
     if unsafe_method {
         let body = std::mem::take(request.body_mut());
         *request.body_mut() = Body::from(whole(body, most).await?);
     }
     Ok(())
+}
+
+/// The turn of a request whose body may be large: many at once would fill the memory. The handler keeps it for as long as it has
+/// the body.
+#[derive(Clone)]
+pub struct Turn(#[expect(dead_code, reason = "only held")] Arc<OwnedSemaphorePermit>);
+
+async fn turn(app: &App) -> Result<Turn, Refusal> {
+    match tokio::time::timeout(BODY_TIME, app.large.clone().acquire_owned()).await {
+        Ok(Ok(turn)) => Ok(Turn(Arc::new(turn))),
+        _ => {
+            let busy = Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "another such request is being answered",
+            );
+            Err(Refusal::Unavailable(busy.hint("try again").retry_after(5)))
+        }
+    }
 }
 
 /// The body, read within its bounds before a handler sees anything of it.

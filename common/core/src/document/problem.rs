@@ -78,7 +78,13 @@ impl Mistakes {
         problems.sort_by_key(|p| (p.source, p.span.start, p.span.end));
         let mut kept: Vec<Problem> = Vec::with_capacity(problems.len());
         for problem in problems {
-            if !kept.contains(&problem) {
+            let is_here = |other: &&Problem| other.source == problem.source && other.span == problem.span;
+            if !kept
+                .iter()
+                .rev()
+                .take_while(is_here)
+                .any(|other| *other == problem)
+            {
                 kept.push(problem);
             }
         }
@@ -103,12 +109,23 @@ impl Mistakes {
 
     /// The mistakes with lines and columns, for machines.
     pub fn located(&self) -> Vec<Located> {
+        self.first(usize::MAX)
+    }
+
+    /// The first of them.
+    pub fn first(&self, most: usize) -> Vec<Located> {
+        let ends = |source: &Source| -> Vec<usize> {
+            let found = source.text.match_indices('\n');
+            found.map(|(at, _)| at).collect()
+        };
+        let lines: Vec<Vec<usize>> = self.sources.iter().map(ends).collect();
         self.problems
             .iter()
+            .take(most)
             .map(|p| {
                 let source = &self.sources[p.source];
-                let (line, column) = place(&source.text, p.span.start);
-                let (end_line, end_column) = place(&source.text, p.span.end.max(p.span.start));
+                let (line, column) = place(source, &lines[p.source], p.span.start);
+                let (end_line, end_column) = place(source, &lines[p.source], p.span.end.max(p.span.start));
                 Located {
                     file: source.name.clone(),
                     line,
@@ -177,14 +194,12 @@ impl fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// Line and column from 1; the column counts characters.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let at = floor(text, offset);
-    let line_start = text[..at].rfind('\n').map_or(0, |i| i + 1);
-    (
-        text[..at].matches('\n').count() + 1,
-        text[line_start..at].chars().count() + 1,
-    )
+/// Line and column from 1; the column counts characters. `ends` is where lines end.
+fn place(source: &Source, ends: &[usize], offset: usize) -> (usize, usize) {
+    let at = floor(&source.text, offset);
+    let before = ends.partition_point(|end| *end < at);
+    let line_start = before.checked_sub(1).map_or(0, |last| ends[last] + 1);
+    (before + 1, source.text[line_start..at].chars().count() + 1)
 }
 
 /// The renderer panics on spans outside the text or inside a character, and a parser's recovery may yield both.

@@ -3,12 +3,14 @@
 use farmhand_core::definition::TriggerFault;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::scope::User;
 
-/// What was done with one definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What is done with one definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = DefinitionChange)]
 pub enum Change {
     /// The job is new, or had been deleted.
     Created,

@@ -23,8 +23,9 @@ pub struct Scope<'a> {
     pub prune: bool,
     /// Take over what another source defines.
     pub take_over: bool,
-    /// Of a login that is restricted, the jobs that it may delete; pools and targets, which all share, it leaves alone.
-    pub only: Option<&'a [String]>,
+    /// Of a login and of a token that are restricted, the jobs that each may delete; pools and targets, which all share, they
+    /// leave alone.
+    pub only: &'a [Vec<String>],
     /// Jobs that get another name first: the former one and the new one. A former name that no job has changes nothing.
     pub renames: &'a [(String, String)],
 }
@@ -49,8 +50,8 @@ impl Scope<'_> {
     /// Whether a job's definition, or without one that of a pool or target, is deleted that `source` defined and these files
     /// do not have.
     pub fn prunes(&self, source: &str, job: Option<&str>) -> bool {
-        let own = |only| job.is_some_and(|job| restrictions::covers(only, job));
-        self.prune && self.covers(source) && self.only.is_none_or(own)
+        let own = |only: &Vec<String>| job.is_some_and(|job| restrictions::covers(only, job));
+        self.prune && self.covers(source) && self.only.iter().all(own)
     }
 }
 
@@ -65,7 +66,7 @@ mod tests {
             sources: Some(&sources),
             prune: true,
             take_over: false,
-            only: None,
+            only: &[],
             renames: &[],
         };
         for (source, covered) in [
@@ -87,13 +88,15 @@ mod tests {
 
     #[test]
     fn who_is_restricted_prunes_its_own_jobs_and_nothing_that_is_shared() {
-        let only = ["team-a.*".to_owned()];
-        let scope = Scope {
+        let only = [vec!["team-a.*".to_owned()], vec!["team-a.x".to_owned()]];
+        let scope = |only| Scope {
             prune: true,
-            only: Some(&only),
+            only,
             ..Scope::default()
         };
-        assert!(scope.prunes("s", Some("team-a.x")));
-        assert!(!scope.prunes("s", Some("team-b.x")) && !scope.prunes("s", None));
+        assert!(scope(&only[..1]).prunes("s", Some("team-a.y")));
+        assert!(!scope(&only[..1]).prunes("s", Some("team-b.x")) && !scope(&only[..1]).prunes("s", None));
+        let both = scope(&only);
+        assert!(both.prunes("s", Some("team-a.x")) && !both.prunes("s", Some("team-a.y")));
     }
 }

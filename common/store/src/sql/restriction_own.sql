@@ -1,1 +1,2 @@
-SELECT r.jobs FROM farmhand.restriction r WHERE r.kind = 'login' AND r.name = session_user
+SELECT r.jobs FROM farmhand.restriction r
+WHERE (r.kind, r.name) IN (('login', session_user::text), ('token', current_setting('farmhand.token', true)))

@@ -126,7 +126,8 @@ impl Merge<'_> {
     /// Every setting is read even when an earlier one is wrong.
     fn config(&mut self) -> Option<AgentConfig> {
         let database_url = self.database_url();
-        let rows_database_url = self.rows_database_url();
+        let rows_database_url = self.other_database_url("rows_database_url");
+        let definitions_database_url = self.other_database_url("definitions_database_url");
         let node_name = self.setting("node_name", name, || {
             Ok(gethostname::gethostname().to_string_lossy().into_owned())
         });
@@ -171,6 +172,7 @@ impl Merge<'_> {
             proxy: proxy?,
             database_url: database_url?,
             rows_database_url: rows_database_url?,
+            definitions_database_url: definitions_database_url?,
             node_name: node_name?,
             address: address?,
             slots: slots?,
@@ -267,17 +269,18 @@ impl Merge<'_> {
         }
     }
 
-    fn rows_database_url(&mut self) -> Option<Option<String>> {
-        let flag = self.args.rows_database_url.as_deref();
-        let safe = flag.map(|flag| {
-            database::without_password(flag, "--rows-database-url", "FARMHAND_ROWS_DATABASE_URL")
+    /// The same database with another login.
+    fn other_database_url(&mut self, key: Key) -> Option<Option<String>> {
+        let (flag, variable) = (key.replace('_', "-"), key.to_ascii_uppercase());
+        let safe = self.flags[key].as_str().map(|url| {
+            database::without_password(url, &format!("--{flag}"), &format!("FARMHAND_{variable}"))
         });
         if let Some(Err(why)) = safe {
             self.mistakes.push(why);
             return None;
         }
         let url = |url: &str| Ok(Some(url.to_owned()).filter(|url| !url.is_empty()));
-        self.setting("rows_database_url", url, || Ok(None))
+        self.setting(key, url, || Ok(None))
     }
 
     fn labels(&mut self) -> BTreeMap<String, String> {

@@ -252,6 +252,7 @@ fn every_flag_is_a_variable_and_a_key_of_the_file_too() {
     let all = [
         ("database_url", "postgresql://h/f"),
         ("rows_database_url", "postgresql://r/f"),
+        ("definitions_database_url", "postgresql://d/f"),
         ("node_name", "n"),
         ("address", "a"),
         ("slots", "3"),

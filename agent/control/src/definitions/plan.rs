@@ -5,36 +5,40 @@ use std::fmt;
 
 use farmhand_core::definition::differences;
 use farmhand_core::notify::TargetSpec;
-use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange};
+use farmhand_store::jobs::{Change, Listed, PoolChange, Scope, TargetChange};
 use farmhand_store::notify::TargetRow;
 use farmhand_store::reading::PoolItem;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::job_files::{Wanted, value_of};
-use super::out;
+use super::files::{Wanted, value_of};
 
-/// One line of the plan.
-#[derive(Debug, Serialize)]
-pub(super) struct Step {
+/// What happens to one job, pool or target.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = DefinitionStep)]
+pub struct Step {
+    /// Which one.
     #[serde(flatten)]
-    pub(super) of: Of,
-    pub(super) change: Kind,
+    #[schema(value_type = Named)]
+    pub of: Of,
+    /// What happens to it.
+    pub change: Change,
     /// What it is called until now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    renamed_from: Option<String>,
+    pub renamed_from: Option<String>,
     /// Keys whose values differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    keys: Vec<String>,
+    pub keys: Vec<String>,
     /// Of a job to be deleted: where it runs now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) running_at: Option<String>,
+    pub running_at: Option<String>,
     /// Of a pool that stays.
     #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<u32>,
+    pub size: Option<u32>,
 }
 
 impl Step {
-    fn new(of: Of, change: Kind) -> Self {
+    fn new(of: Of, change: Change) -> Self {
         Self {
             of,
             change,
@@ -47,16 +51,32 @@ impl Step {
 }
 
 /// What kind of definition it is, and its name.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Of {
+pub enum Of {
+    /// A job.
     JobId(String),
+    /// A pool.
     Pool(String),
+    /// A target of messages.
     Target(String),
 }
 
+/// As the API's documents describe [`Of`]: one of these is there.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DefinitionName)]
+pub(super) struct Named {
+    /// A job's name.
+    job_id: Option<String>,
+    /// A pool's name.
+    pool: Option<String>,
+    /// The name of a target of messages.
+    target: Option<String>,
+}
+
 impl Of {
-    pub(super) fn name(&self) -> &str {
+    /// Its name.
+    pub fn name(&self) -> &str {
         match self {
             Self::JobId(name) | Self::Pool(name) | Self::Target(name) => name,
         }
@@ -73,15 +93,7 @@ impl fmt::Display for Of {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    Created,
-    Updated,
-    Unchanged,
-    Deleted,
-}
-
+/// What happens to jobs.
 pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
     let mut before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
     for (former, name) in scope.renames {
@@ -96,10 +108,10 @@ pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> 
                 .map(|old| differences(&old.spec, &value_of(&job.spec)));
             let renamed = scope.renames.iter().find(|(_, name)| *name == job.name);
             let change = match &keys {
-                None => Kind::Created,
-                Some(_) if renamed.is_some() => Kind::Updated,
-                Some(keys) if keys.is_empty() => Kind::Unchanged,
-                Some(_) => Kind::Updated,
+                None => Change::Created,
+                Some(_) if renamed.is_some() => Change::Updated,
+                Some(keys) if keys.is_empty() => Change::Unchanged,
+                Some(_) => Change::Updated,
             };
             Step {
                 renamed_from: renamed.map(|(former, _)| former.clone()),
@@ -114,7 +126,7 @@ pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> 
         .map(|(_, job)| job);
     steps.extend(gone.map(|job| Step {
         running_at: job.running_at.clone(),
-        ..Step::new(Of::JobId(job.job_id.clone()), Kind::Deleted)
+        ..Step::new(Of::JobId(job.job_id.clone()), Change::Deleted)
     }));
     steps
 }
@@ -126,6 +138,15 @@ pub(super) struct Shared<'a, V> {
     /// That name it.
     pub jobs: &'a [String],
     pub value: V,
+}
+
+/// Those of the files that are to be made (the former name and the new one): a job has the former name.
+pub(super) fn renames(wanted: &[Wanted], present: &[Listed]) -> Vec<(String, String)> {
+    let there = |name: &String| present.iter().any(|job| job.job_id == *name);
+    (wanted.iter())
+        .filter_map(|job| Some((job.renamed_from.clone()?, job.name.clone())))
+        .filter(|(former, _)| there(former))
+        .collect()
 }
 
 /// The pools, with the sizes of their files.
@@ -178,56 +199,17 @@ fn compare<'a, V: PartialEq + Copy>(
     wanted: impl Iterator<Item = (&'a str, V)> + Clone,
     there: &[Shared<'_, V>],
     scope: &Scope<'_>,
-) -> Vec<(String, Kind, Option<V>)> {
+) -> Vec<(String, Change, Option<V>)> {
     let step = |(name, new): (&str, V)| {
         let change = match there.iter().find(|old| old.name == name) {
-            None => Kind::Created,
-            Some(old) if old.value == new => Kind::Unchanged,
-            Some(_) => Kind::Updated,
+            None => Change::Created,
+            Some(old) if old.value == new => Change::Unchanged,
+            Some(_) => Change::Updated,
         };
         (name.to_owned(), change, Some(new))
     };
     let gone = (there.iter())
         .filter(|old| scope.prunes(old.source, None) && !wanted.clone().any(|(name, _)| name == old.name))
-        .map(|old| (old.name.to_owned(), Kind::Deleted, None));
+        .map(|old| (old.name.to_owned(), Change::Deleted, None));
     wanted.clone().map(step).chain(gone).collect()
-}
-
-impl Kind {
-    pub(super) fn sign(self) -> char {
-        match self {
-            Self::Created => '+',
-            Self::Updated => '~',
-            Self::Unchanged => '=',
-            Self::Deleted => '-',
-        }
-    }
-}
-
-pub(super) fn show<'a>(steps: impl Iterator<Item = &'a Step>) {
-    for step in steps {
-        let more = match (&step.running_at, &step.renamed_from, step.size) {
-            (Some(node), ..) => format!("running at {node}"),
-            (None, Some(former), _) => format!("renamed from {former}  {}", step.keys.join(", ")),
-            (None, None, Some(size)) => format!("size {size}"),
-            (None, None, None) => step.keys.join(", "),
-        };
-        out::line(format!("{} {}  {more}", step.change.sign(), step.of).trim_end());
-    }
-}
-
-pub(super) fn summary(steps: &[Step], dry_run: bool) -> String {
-    let count = |kind| steps.iter().filter(|step| step.change == kind).count();
-    let would = if dry_run {
-        " (nothing was applied: --dry-run)"
-    } else {
-        ""
-    };
-    format!(
-        "{} new, {} changed, {} unchanged, {} deleted{would}",
-        count(Kind::Created),
-        count(Kind::Updated),
-        count(Kind::Unchanged),
-        count(Kind::Deleted)
-    )
 }

@@ -1,0 +1,84 @@
+//! What files define, as it is stored.
+
+use farmhand_core::definition::{Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition};
+use farmhand_core::document::Source;
+use farmhand_store::jobs::{PoolChange, TargetChange};
+use farmhand_store::signatures::Signed;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A definition to be stored.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The job's name.
+    pub name: String,
+    /// The whole definition.
+    pub spec: JobSpec,
+    /// Where it comes from.
+    pub source: String,
+    /// Who vouches for it.
+    pub signed: Option<Signed>,
+    /// What it was called before.
+    pub renamed_from: Option<String>,
+}
+
+/// All that files define.
+#[derive(Debug)]
+pub struct Files {
+    /// Each `[job.NAME]`.
+    pub jobs: Vec<Wanted>,
+    /// Each `[pool.NAME]`.
+    pub pools: Vec<PoolChange>,
+    /// Each `[notify.NAME]`.
+    pub targets: Vec<TargetChange>,
+}
+
+impl Files {
+    /// With the source of each.
+    pub fn of(sources: &[Source], all: Definitions) -> Self {
+        let wanted = |job: JobDefinition| Wanted {
+            source: sources[job.source].name.clone(),
+            name: job.name,
+            spec: job.spec,
+            signed: None,
+            renamed_from: job.renamed_from,
+        };
+        let pool = |pool: PoolDefinition| PoolChange {
+            source: sources[pool.source].name.clone(),
+            name: pool.name,
+            size: pool.size,
+        };
+        let target = |target: TargetDefinition| TargetChange {
+            source: sources[target.source].name.clone(),
+            name: target.name,
+            spec: target.spec,
+        };
+        Self {
+            jobs: all.jobs.into_iter().map(wanted).collect(),
+            pools: all.pools.into_iter().map(pool).collect(),
+            targets: all.targets.into_iter().map(target).collect(),
+        }
+    }
+
+    /// All of it, whichever file it is in.
+    pub fn belong_to(&mut self, source: &str) {
+        let jobs = self.jobs.iter_mut().map(|job| &mut job.source);
+        let pools = self.pools.iter_mut().map(|pool| &mut pool.source);
+        let targets = self.targets.iter_mut().map(|target| &mut target.source);
+        for of in jobs.chain(pools).chain(targets) {
+            source.clone_into(of);
+        }
+    }
+}
+
+/// The name of a source as it is kept; None when there is nothing of it.
+pub fn source_name(name: &str) -> Option<String> {
+    // A slash at the end says that it is a directory.
+    let name = name.trim().trim_end_matches('/');
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// A definition as the database has it.
+pub fn value_of(spec: &impl Serialize) -> Value {
+    serde_json::to_value(spec).unwrap_or(Value::Null)
+}

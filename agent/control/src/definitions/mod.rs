@@ -1,0 +1,288 @@
+//! Changing definitions: what job files would change, and doing it, once for the command line and the API.
+
+mod diff;
+mod files;
+mod plan;
+mod signed;
+mod source;
+mod store;
+mod triggers;
+
+use std::collections::BTreeSet;
+
+use farmhand_core::definition::{Definitions, Enabled};
+use farmhand_core::document::{Mistakes, Source};
+use farmhand_store::jobs::{Change, Listed, Scope};
+use farmhand_store::notify::{self, TargetRow};
+use farmhand_store::reading::{self, PoolItem, every};
+use farmhand_store::restrictions::{self, About};
+use farmhand_store::{Db, Role, StoreError, tables};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{Kind, Refusal, jobs};
+
+pub use diff::{Diff, between, changed, without_path};
+pub use files::{Files, Wanted, source_name, value_of};
+pub use plan::{Of, Step};
+pub use signed::{Signatures, attach, must_be_trusted, parse as parse_signatures, untrusted};
+pub use store::store;
+
+/// The least role whose token may change definitions: who can change them has commands run on every node.
+pub const ROLE: Role = Role::Admin;
+
+/// As what files are applied.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The sources that they are applied as, as [`Scope::sources`] has them.
+    pub sources: Vec<String>,
+    /// All that is in the files belongs to the first of them, whichever file it is in.
+    pub named: bool,
+    /// Delete what these sources defined before and do not define any more.
+    pub prune: bool,
+    /// Take over what another source defines.
+    pub take_over: bool,
+}
+
+/// The jobs that there are, and what whoever asks is restricted to.
+#[derive(Debug)]
+pub struct Present {
+    only: Vec<Vec<String>>,
+    jobs: Vec<Listed>,
+}
+
+/// What applying files would change.
+#[derive(Debug)]
+pub struct Plan {
+    request: Request,
+    wanted: Files,
+    present: Present,
+    renames: Vec<(String, String)>,
+    pool_rows: Vec<PoolItem>,
+    target_rows: Vec<TargetRow>,
+    /// What happens to pools.
+    pub pools: Vec<Step>,
+    /// What happens to targets of messages.
+    pub targets: Vec<Step>,
+    /// What happens to jobs.
+    pub jobs: Vec<Step>,
+}
+
+/// A plan for programs.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DefinitionChanges)]
+pub struct Changes {
+    /// False for a preview, and when there was nothing to change.
+    pub applied: bool,
+    /// Every job of the files, and those that are deleted.
+    pub jobs: Vec<Step>,
+    /// The same of pools.
+    pub pools: Vec<Step>,
+    /// The same of targets of messages.
+    pub targets: Vec<Step>,
+}
+
+/// What is to be said about the tables of table jobs.
+#[derive(Debug)]
+pub struct Tables {
+    /// What makes a job slow.
+    pub warnings: Vec<String>,
+    /// What makes one impossible.
+    pub refusal: Option<Refusal>,
+}
+
+impl Request {
+    fn scope<'a>(&'a self, present: &'a Present, renames: &'a [(String, String)]) -> Scope<'a> {
+        Scope {
+            sources: Some(&self.sources),
+            prune: self.prune,
+            take_over: self.take_over,
+            only: &present.only,
+            renames,
+        }
+    }
+}
+
+impl Present {
+    /// What there is now.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn read(db: &Db) -> Result<Self, Refusal> {
+        Ok(Self {
+            only: restrictions::own(db).await?,
+            jobs: jobs::all(db).await?,
+        })
+    }
+
+    /// What only files and stored jobs together show: who triggers whom.
+    ///
+    /// # Errors
+    /// Unknown parents and circles.
+    pub fn check_triggers(
+        &self,
+        sources: &[Source],
+        all: &Definitions,
+        request: &Request,
+    ) -> Result<(), Mistakes> {
+        triggers::check(sources, &all.jobs, &self.jobs, &request.scope(self, &[]))
+    }
+
+    /// Compares files with what there is.
+    ///
+    /// # Errors
+    /// As the store; 4 for what another source defines or needs.
+    pub async fn plan(self, db: &Db, mut wanted: Files, request: Request) -> Result<Plan, Refusal> {
+        let renames = plan::renames(&wanted.jobs, &self.jobs);
+        if request.named
+            && let Some(name) = request.sources.first()
+        {
+            wanted.belong_to(name);
+        }
+        let scope = request.scope(&self, &renames);
+        source::check_sources(&wanted.jobs, &self.jobs, &scope)?;
+        let pool_rows = every(|paging| async move { reading::pools(db, &paging).await });
+        let pool_rows = pool_rows.await?.items;
+        let target_rows = notify::targets(db).await?;
+        let (pools_there, targets_there) =
+            (plan::shared_pools(&pool_rows), plan::shared_targets(&target_rows));
+        let pools = plan::plan_pools(&wanted.pools, &pools_there, &scope);
+        let targets = plan::plan_targets(&wanted.targets, &targets_there, &scope);
+        source::check_shared("pool", &pools, &pools_there, &wanted.jobs, &self.jobs, &scope)?;
+        source::check_shared(
+            "target",
+            &targets,
+            &targets_there,
+            &wanted.jobs,
+            &self.jobs,
+            &scope,
+        )?;
+        let jobs = plan::plan(&wanted.jobs, &self.jobs, &scope);
+        Ok(Plan {
+            request,
+            wanted,
+            present: self,
+            renames,
+            pool_rows,
+            target_rows,
+            pools,
+            targets,
+            jobs,
+        })
+    }
+}
+
+impl Plan {
+    fn scope(&self) -> Scope<'_> {
+        self.request.scope(&self.present, &self.renames)
+    }
+
+    /// Pools, targets, and then jobs.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.pools.iter().chain(&self.targets).chain(&self.jobs)
+    }
+
+    /// Whether a job gets another name.
+    pub fn renames(&self) -> bool {
+        !self.renames.is_empty()
+    }
+
+    /// The same, value by value.
+    pub fn diffs(&self) -> Vec<Diff> {
+        diff::diffs(
+            &self.wanted,
+            &self.present.jobs,
+            &self.pool_rows,
+            &self.target_rows,
+            &self.scope(),
+        )
+    }
+
+    /// What the database would refuse of who is restricted, for a plan that shows it.
+    ///
+    /// # Errors
+    /// `Restricted`, for another's job and for what all share.
+    pub async fn check_allowed(&self, db: &Db) -> Result<(), StoreError> {
+        let touched = || self.steps().filter(|step| step.change != Change::Unchanged);
+        let jobs: Vec<&str> = (touched().filter(|step| matches!(step.of, Of::JobId(_))))
+            .flat_map(|step| [Some(step.of.name()), step.renamed_from.as_deref()])
+            .flatten()
+            .collect();
+        let allowed: BTreeSet<String> = restrictions::allowed(db, &jobs).await?.into_iter().collect();
+        if let Some(job) = jobs.into_iter().find(|job| !allowed.contains(*job)) {
+            restrictions::allow(db, About::Job(job)).await?;
+        }
+        match touched().find(|step| !matches!(step.of, Of::JobId(_))) {
+            Some(shared) => restrictions::allow(db, About::Shared(shared.of.name())).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What the database would refuse of new names.
+    ///
+    /// # Errors
+    /// 4 for a job with live runs, and for a name that another job has.
+    pub async fn check_renames(&self, db: &Db) -> Result<(), Refusal> {
+        jobs::check_renames(db, &self.renames, &self.present.jobs).await
+    }
+
+    /// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn check_tables(&self, db: &Db) -> Result<Tables, StoreError> {
+        let (mut warnings, mut refusal) = (Vec::new(), None);
+        for job in &self.wanted.jobs {
+            let Some(table) = job
+                .spec
+                .table
+                .as_ref()
+                .filter(|_| job.spec.enabled == Enabled::Yes)
+            else {
+                continue;
+            };
+            for found in tables::check(db, table).await? {
+                let text = format!("job {}: {}\n  {}", job.name, found.problem, found.fix);
+                if found.fatal {
+                    let so_far = refusal
+                        .take()
+                        .unwrap_or_else(|| Refusal::new(Kind::Refused, "a table is not as its job wants it"));
+                    refusal = Some(so_far.why(text));
+                } else {
+                    warnings.push(text);
+                }
+            }
+        }
+        Ok(Tables {
+            warnings,
+            refusal: refusal.map(|r| r.next("nothing was applied; fix the table or the job file")),
+        })
+    }
+
+    /// Whether there is anything to be done; a signature alone may be new.
+    pub fn changes(&self) -> bool {
+        let pools = plan::shared_pools(&self.pool_rows);
+        let targets = plan::shared_targets(&self.target_rows);
+        source::moved(&self.wanted, &self.present.jobs, &pools, &targets, &self.scope())
+            || self.wanted.jobs.iter().any(|job| job.signed.is_some())
+            || self.steps().any(|step| step.change != Change::Unchanged)
+    }
+
+    /// Does it, in one transaction.
+    ///
+    /// # Errors
+    /// As [`store`].
+    pub async fn apply(&self, db: &Db, by: &str) -> Result<(), Refusal> {
+        store(db, &self.wanted.jobs, Some(&self.wanted), self.scope(), by).await
+    }
+
+    /// For programs.
+    pub fn into_changes(self, applied: bool) -> Changes {
+        Changes {
+            applied,
+            jobs: self.jobs,
+            pools: self.pools,
+            targets: self.targets,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The login with which the API changes definitions, where the agent has one.
+
+use std::path::PathBuf;
+
+use farmhand_policy::trust::Trust;
+use farmhand_store::logins::{self, Login};
+use farmhand_store::{Db, DbConfig, StoreError};
+use farmhand_telemetry::events::Events;
+use tokio::sync::OnceCell;
+
+use super::Problem;
+
+/// An operator's login, and what this agent asks of what is applied with it.
+pub struct Definitions {
+    db: Db,
+    trusted_keys: Option<PathBuf>,
+    checked: OnceCell<()>,
+}
+
+impl Definitions {
+    /// Connects to `database` when first used. With trusted keys it takes only what they signed.
+    pub fn new(database: DbConfig, trusted_keys: Option<PathBuf>, events: &Events) -> Self {
+        let config = database.with_max_pool(1).with_listen(false);
+        Self {
+            db: Db::new(&config).observed_by(events.statement_observer()),
+            trusted_keys,
+            checked: OnceCell::new(),
+        }
+    }
+
+    /// The keys that are trusted now.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust::now(self.trusted_keys.as_deref())
+    }
+
+    /// Its connections, once it is found to be the login that it should be; `farm` has the agent's own.
+    ///
+    /// # Errors
+    /// It is another one, or the database is away.
+    pub(crate) async fn db(&self, farm: &Db) -> Result<&Db, Problem> {
+        let check = || logins::check(farm, &self.db, Login::Definitions);
+        match self.checked.get_or_try_init(check).await {
+            Ok(()) => Ok(&self.db),
+            Err(StoreError::NotReady { why, fix }) => {
+                Err(Problem::refused("this agent cannot change definitions")
+                    .detail(why)
+                    .hint(fix))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What an agent without such a login says.
+pub(crate) fn missing() -> Problem {
+    let setting = Login::Definitions.setting();
+    Problem::refused("this agent changes no definitions")
+        .detail("it was started without a database login for them")
+        .hint(format!(
+            "start it with {setting}, an operator's login; or use `farmhand job apply` with such a login"
+        ))
+}
