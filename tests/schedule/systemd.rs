@@ -90,12 +90,17 @@ pub(super) fn systemd(expression: &str, zone: &str, from: &str, count: usize) ->
 
 /// The next instants of the job that is made of it.
 pub(super) fn farmhand(expression: &str, zone: &str, from: &str, count: usize) -> Vec<Timestamp> {
+    instants(expression, zone, at(from)).take(count).collect()
+}
+
+/// All of them.
+pub(super) fn instants(expression: &str, zone: &str, from: Timestamp) -> impl Iterator<Item = Timestamp> {
     let import = imported(&format!("[Timer]\nOnCalendar={expression}\n"), SERVICE, zone);
     let jobs = jobs(&import);
     assert_eq!(jobs.len(), 1, "{expression}: {:?}", import.files[0]);
     let (schedule, policy) = due::compile(&jobs[0].name, &jobs[0].spec).unwrap();
-    let next = |after: &Timestamp| due::next_run(&schedule, &policy, *after);
-    std::iter::successors(next(&at(from)), next).take(count).collect()
+    let next = move |after: &Timestamp| due::next_run(&schedule, &policy, *after);
+    std::iter::successors(next(&from), next)
 }
 
 #[test]
