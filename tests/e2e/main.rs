@@ -8,6 +8,7 @@ mod crontab_hosts;
 mod dispatcher_guide;
 mod durations;
 mod ends;
+mod first_evening;
 mod flows;
 mod gates;
 mod leaving;
