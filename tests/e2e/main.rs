@@ -15,6 +15,7 @@ mod leaving;
 mod locks;
 mod many;
 mod notify;
+mod notify_forms;
 mod observe;
 mod placeholders;
 mod pooler;

@@ -73,6 +73,7 @@ fn a_target_that_could_not_work_is_refused() {
             "webhook = 'https://h'\nwebhook_file = 'x'",
             "`webhook` and `webhook_file` exclude each other",
         ),
+        ("email = 'a@b'\nformat = 'slack'", "`format` without a webhook"),
         (
             "email = 'a@b'\nheaders_file = 'x'",
             "`headers_file` without a webhook",
