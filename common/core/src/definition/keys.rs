@@ -288,6 +288,8 @@ const FLOW: &Keys = keys! {
 
 pub(super) const CALENDAR: &Keys = keys! {
     "exclude": Texts("2026-12-24..2026-12-26", days), "Days, and ranges of days with both ends included.";
+    "include": Texts("2026-12-31", days), "Likewise: the only days on which jobs run.";
+    unknown "includes": "did you mean `include`?";
     unknown "excludes": "did you mean `exclude`?";
     unknown "dates": "did you mean `exclude`?";
 };
