@@ -21,6 +21,7 @@ mod placeholders;
 mod pooler;
 mod process;
 mod progress;
+mod recipes;
 mod refusals;
 mod rows_login;
 mod run_log;
