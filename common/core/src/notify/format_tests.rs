@@ -155,11 +155,3 @@ fn ntfy_gets_json_at_its_root_with_the_topic_of_the_url() {
             .contains("TOPIC")
     );
 }
-
-#[test]
-fn the_key_of_job_files_names_each_service() {
-    let schema = crate::definition::json_schema().to_string();
-    for format in Format::ALL {
-        assert!(schema.contains(&format!("\"{format}\"")), "{format}");
-    }
-}
