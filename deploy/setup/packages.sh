@@ -28,7 +28,7 @@ need_python() {
         MISSING="$MISSING python3-venv"
 }
 
-# deploy_tools LIST DIR: what tests/deploy, tests/api and tests/chaos call, made again when the list has changed.
+# deploy_tools LIST DIR: what tests/deploy, tests/api, tests/chaos and tests/schedule call, made again when the list has changed.
 deploy_tools() {
     cmp -s "$1" "$2/requirements.txt" && return
     echo "installing the tools of $1 into $2" >&2

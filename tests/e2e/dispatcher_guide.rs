@@ -6,16 +6,10 @@ use std::process::Command;
 
 use farmhand_tests::bin::farmhand;
 use farmhand_tests::farm::{Farm, SOON};
-
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/dispatcher-table.md");
+use farmhand_tests::guides::blocks_of;
 
 fn blocks(language: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(GUIDE).unwrap();
-    let fence = format!("```{language}\n");
-    let blocks = text.split(&fence).skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap().to_owned())
-        .collect()
+    blocks_of("dispatcher-table.md", language)
 }
 
 /// `send-mail` of the guide is one of ours, that writes down how it was called.

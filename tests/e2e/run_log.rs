@@ -145,6 +145,7 @@ async fn each_line_of_a_run_reaches_the_journal_with_job_run_attempt_and_node() 
         assert_eq!(text(entry, "FARMHAND_JOB"), "says");
         assert_eq!(text(entry, "FARMHAND_RUN"), run.to_string());
         assert_eq!(text(entry, "FARMHAND_ATTEMPT"), "1");
+        assert!(text(entry, "TRACEPARENT").starts_with("00-"), "{entry:?}");
         assert_eq!(text(entry, "FARMHAND_NODE"), node);
         assert_eq!(text(entry, "SYSLOG_IDENTIFIER"), "farmhand/says");
         assert!(text(entry, "FARMHAND_TIME").ends_with('Z'), "{entry:?}");
@@ -289,11 +290,11 @@ async fn syslog_gets_rfc_5424_with_the_same_fields() {
         })
         .await;
     let message = String::from_utf8(message).unwrap();
-    let data = format!(
-        "[farmhand@32473 job=\"says\" run=\"{run}\" attempt=\"1\" node=\"n1\" stream=\"stdout\"] hello"
-    );
+    let front = format!("[farmhand@32473 job=\"says\" run=\"{run}\" attempt=\"1\" traceparent=\"00-");
     assert!(
-        message.starts_with("<30>1 2") && message.ends_with(&data),
+        message.starts_with("<30>1 2")
+            && message.contains(&front)
+            && message.ends_with("-01\" node=\"n1\" stream=\"stdout\"] hello"),
         "{message}"
     );
     assert!(

@@ -59,7 +59,7 @@ pub(super) fn shell(spec: &JobSpec) -> &str {
     }
 }
 
-fn samples() -> Vec<(Value, File)> {
+pub(super) fn samples() -> Vec<(Value, File)> {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/crontabs.sample");
     let manifest: Vec<Value> =
         serde_json::from_str(&std::fs::read_to_string(dir.join("manifest.json")).unwrap()).unwrap();

@@ -14,6 +14,7 @@ mod oracle;
 mod systemd;
 mod systemd_packages;
 mod systemd_rules;
+mod ten_years;
 mod vectors;
 
 use farmhand_core::definition::DstPolicy;

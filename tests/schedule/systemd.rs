@@ -47,23 +47,16 @@ const SERVICE: &str = "[Service]\nExecStart=/bin/true\n";
 /// The next instants that systemd itself computes. None where it gives up, as systemd 252 does on some that it accepts.
 pub(super) fn systemd(expression: &str, zone: &str, from: &str, count: usize) -> Option<Vec<Timestamp>> {
     let from = from.replace('T', " ").replace('Z', " UTC");
-    let zoned = [" UTC", " Europe/Berlin"]
-        .iter()
-        .any(|zone| expression.ends_with(zone));
-    let expression = if zoned {
-        expression.to_owned()
-    } else {
-        format!("{expression} {zone}")
-    };
+    // The zone of the process, since one in the expression costs a process for each instant.
     let out = Command::new("systemd-analyze")
         .args([
             "calendar",
             "--base-time",
             &from,
             &format!("--iterations={count}"),
-            &expression,
+            expression,
         ])
-        .env("TZ", "UTC")
+        .env("TZ", zone)
         .env("SYSTEMD_COLORS", "0")
         .env("LC_ALL", "C")
         .output()
@@ -74,13 +67,14 @@ pub(super) fn systemd(expression: &str, zone: &str, from: &str, count: usize) ->
     }
     assert!(out.status.success(), "{expression}: {}", said);
     let text = String::from_utf8(out.stdout).unwrap();
+    // Beside what is not in UTC stands what it is there.
     let instants = (text.lines())
         .filter_map(|line| line.trim().split_once(": "))
-        .filter(|(what, at)| {
-            (what.starts_with("Next elapse") || what.starts_with("Iter. #")) && *at != "never"
+        .filter(|(what, _)| {
+            what.starts_with("Next elapse") || what.starts_with("Iter. #") || *what == "(in UTC)"
         })
-        .map(|(_, at)| {
-            let at = at.split_once(' ').unwrap().1.strip_suffix(" UTC").unwrap();
+        .filter_map(|(_, at)| at.split_once(' ')?.1.strip_suffix(" UTC"))
+        .map(|at| {
             let at: DateTime = at.replace(' ', "T").parse().unwrap();
             at.to_zoned(TimeZone::UTC).unwrap().timestamp()
         })
@@ -90,12 +84,17 @@ pub(super) fn systemd(expression: &str, zone: &str, from: &str, count: usize) ->
 
 /// The next instants of the job that is made of it.
 pub(super) fn farmhand(expression: &str, zone: &str, from: &str, count: usize) -> Vec<Timestamp> {
+    instants(expression, zone, at(from)).take(count).collect()
+}
+
+/// All of them.
+pub(super) fn instants(expression: &str, zone: &str, from: Timestamp) -> impl Iterator<Item = Timestamp> {
     let import = imported(&format!("[Timer]\nOnCalendar={expression}\n"), SERVICE, zone);
     let jobs = jobs(&import);
     assert_eq!(jobs.len(), 1, "{expression}: {:?}", import.files[0]);
     let (schedule, policy) = due::compile(&jobs[0].name, &jobs[0].spec).unwrap();
-    let next = |after: &Timestamp| due::next_run(&schedule, &policy, *after);
-    std::iter::successors(next(&at(from)), next).take(count).collect()
+    let next = move |after: &Timestamp| due::next_run(&schedule, &policy, *after);
+    std::iter::successors(next(&from), next)
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! The timers of Debian's packages, each with its service: `data/timers`, with sources and licences in its SOURCES.tsv.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use farmhand_core::import::{Import, Machine};
 use farmhand_core::systemd::{File, Timer, import, service_of};
 
-use super::at;
-use super::systemd::{farmhand, jobs, systemd};
+use super::systemd::jobs;
 
 /// They start a target, a group of services: no single job does that.
 const NOT_IMPORTED: [&str; 5] = [
@@ -19,7 +18,7 @@ const NOT_IMPORTED: [&str; 5] = [
 ];
 
 /// A template is run as an instance of it.
-fn timers() -> Vec<Timer> {
+pub(super) fn timers() -> Vec<Timer> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/timers");
     let mut names: Vec<String> = (dir.read_dir().unwrap())
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -134,48 +133,4 @@ fn what_a_timer_of_a_package_loses_is_told() {
         }
     }
     assert_eq!(found.len(), loses.len(), "{found:?}");
-}
-
-#[test]
-fn the_schedules_of_packages_are_due_when_systemd_says_for_years() {
-    let mut expressions: BTreeMap<String, String> = BTreeMap::new();
-    for timer in timers() {
-        for line in timer.timer.text.lines() {
-            if let Some(("OnCalendar", value)) = line
-                .split_once('=')
-                .map(|(key, value)| (key.trim(), value.trim()))
-            {
-                expressions.insert(value.to_owned(), timer.timer.name.clone());
-            }
-        }
-    }
-    assert!(expressions.len() >= 25, "{expressions:?}");
-    // An interval fires in both hours where a change of the clock repeats one; systemd leaves the second out.
-    let twice = at("2026-10-25T00:00:00Z")..at("2026-10-25T02:00:00Z");
-    let (mut compared, mut wrong) = (0, Vec::new());
-    for (expression, name) in &expressions {
-        for (zone, base) in [
-            ("UTC", "2026-01-01T00:00:00Z"),
-            ("Europe/Berlin", "2026-03-20T12:00:00Z"),
-        ] {
-            // More than a year of a daily one.
-            let Some(mut theirs) = systemd(expression, zone, base, 400) else {
-                continue;
-            };
-            let mut ours = farmhand(expression, zone, base, 410);
-            for list in [&mut ours, &mut theirs] {
-                list.retain(|instant| zone == "UTC" || !twice.contains(instant));
-            }
-            // systemd ends with the year 2199.
-            ours.truncate(theirs.len());
-            assert!(theirs.len() > 100, "{expression}");
-            compared += theirs.len();
-            if ours != theirs {
-                let at = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
-                wrong.push(format!("{name}: {expression} in {zone}: {at:?}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(compared > 15_000, "{compared}");
 }

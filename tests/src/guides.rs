@@ -8,9 +8,15 @@ use crate::bin::farmhand;
 
 /// The `sh` blocks of a guide.
 pub fn blocks(guide: &str) -> Vec<String> {
+    blocks_of(guide, "sh")
+}
+
+/// Its blocks in this language.
+pub fn blocks_of(guide: &str, language: &str) -> Vec<String> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/");
     let text = fs::read_to_string(format!("{root}{guide}")).unwrap();
-    let blocks = text.split("```sh\n").skip(1);
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1);
     blocks
         .map(|block| block.split("```").next().unwrap().to_owned())
         .collect()

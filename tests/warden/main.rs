@@ -10,6 +10,7 @@ mod limits;
 mod marks;
 mod output;
 mod placed;
+mod recipes;
 mod running;
 mod secrets;
 mod starting;

@@ -46,6 +46,12 @@ pub struct Assignment {
     pub session: i64,
     /// How often the run was retried before this attempt.
     pub retries: i32,
+    /// The trace and the span of the attempt; a warden of an older release does not know them.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+    /// The run that triggered this one, or that it repeats.
+    #[serde(default)]
+    pub parent_run: Option<i64>,
     /// The definition by which it runs.
     pub spec: JobSpec,
 }
@@ -61,6 +67,8 @@ impl Assignment {
             fence: claimed.fence,
             session,
             retries: claimed.retries,
+            traceparent: Some(trace(claimed)),
+            parent_run: claimed.parent_run,
             spec,
         }
     }
@@ -196,15 +204,7 @@ fn environment(
     address: &str,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("PATH".to_owned(), SECURE_PATH.to_owned())]);
-    let firing = claimed.firing.unwrap_or(claimed.run_id);
-    let trace = traceparent(
-        &claimed.job_id,
-        claimed.due_at,
-        firing,
-        claimed.run_id,
-        claimed.attempt,
-    );
-    env.insert("TRACEPARENT".to_owned(), trace);
+    env.insert("TRACEPARENT".to_owned(), trace(claimed));
     env.extend(spec.env.clone());
     for (name, value) in &filling.params {
         env.insert(param_variable(name), param_text(value));
@@ -234,6 +234,17 @@ fn environment(
         set("PARENT_RUNS", parents.to_string());
     }
     env
+}
+
+fn trace(claimed: &Claimed) -> String {
+    let firing = claimed.firing.unwrap_or(claimed.run_id);
+    traceparent(
+        &claimed.job_id,
+        claimed.due_at,
+        firing,
+        claimed.run_id,
+        claimed.attempt,
+    )
 }
 
 fn millis(d: Duration) -> u64 {

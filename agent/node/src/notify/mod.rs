@@ -286,7 +286,12 @@ async fn webhook(
     delivery: &Delivery,
     spec: &TargetSpec,
 ) -> Result<(), String> {
-    let (url, mut headers) = secrets::webhook(&outside.secrets_dir, spec)?;
+    let (mut url, mut headers) = secrets::webhook(&outside.secrets_dir, spec)?;
+    let mut body = body(delivery);
+    if let (Some(format), Some(message)) = (spec.format, body.as_object()) {
+        let shaped = format.shape(&url, message)?;
+        (url.path, body) = (shaped.path, shaped.body);
+    }
     let id = delivery.id.to_string();
     for name in ["idempotency-key", "x-farmhand-delivery"] {
         // A UUID is a valid value.
@@ -297,7 +302,7 @@ async fn webhook(
         method: Method::POST,
         url: &url,
         headers,
-        body: Bytes::from(body(delivery).to_string()),
+        body: Bytes::from(body.to_string()),
     };
     post::send(tls, what, LIMIT).await
 }

@@ -30,6 +30,8 @@ pub(crate) enum Report {
 pub(crate) struct Followed {
     pub(super) id: AttemptId,
     pub(super) job_id: String,
+    pub(super) traceparent: Option<String>,
+    pub(super) parent_run: Option<i64>,
     pub(super) kind: Kind,
     pub(super) keep: u64,
     /// Claimed by this agent, so that nothing of its output can have been stored yet.
@@ -43,6 +45,8 @@ impl Followed {
         Self {
             id: assignment.id(),
             job_id: assignment.job_id.clone(),
+            traceparent: assignment.traceparent.clone(),
+            parent_run: assignment.parent_run,
             kind,
             keep: assignment.spec.output.keep,
             fresh,

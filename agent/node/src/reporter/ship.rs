@@ -28,11 +28,12 @@ impl Reporter {
         };
         let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
         new.insert(Shipper::new(id, dir.clone(), followed.keep, followed.fresh));
-        let job_id = followed.job_id;
         let about = About {
             id,
             kind,
-            job_id,
+            job_id: followed.job_id,
+            traceparent: followed.traceparent,
+            parent_run: followed.parent_run,
             dir,
         };
         self.run_log.follow(about).await;

@@ -85,6 +85,12 @@ impl Writer {
             "FARMHAND_ATTEMPT",
             about.id.attempt.to_string().as_bytes(),
         );
+        if let Some(parent) = about.parent_run {
+            field(&mut out, "FARMHAND_PARENT_RUN", parent.to_string().as_bytes());
+        }
+        if let Some(trace) = &about.traceparent {
+            field(&mut out, "TRACEPARENT", trace.as_bytes());
+        }
         field(&mut out, "FARMHAND_NODE", self.node.as_bytes());
         field(&mut out, "FARMHAND_STREAM", name(line.stream).as_bytes());
         field(&mut out, "FARMHAND_TIME", time(line.at_ms).to_string().as_bytes());
@@ -96,9 +102,16 @@ impl Writer {
 
     fn syslog(&self, about: &About, line: &Line) -> Vec<u8> {
         let goes_on = if line.goes_on { " goes_on=\"1\"" } else { "" };
+        let mut more = String::new();
+        if let Some(parent) = about.parent_run {
+            more += &format!(" parent_run=\"{parent}\"");
+        }
+        if let Some(trace) = &about.traceparent {
+            more += &format!(" traceparent=\"{trace}\"");
+        }
         let mut out = format!(
-            "<{}>1 {} {} {} {} {} [farmhand@{ENTERPRISE} job=\"{}\" run=\"{}\" attempt=\"{}\" node=\"{}\" \
-             stream=\"{}\"{goes_on}] ",
+            "<{}>1 {} {} {} {} {} [farmhand@{ENTERPRISE} job=\"{}\" run=\"{}\" attempt=\"{}\"{more} \
+             node=\"{}\" stream=\"{}\"{goes_on}] ",
             FACILITY * 8 + severity(line.stream),
             time(line.at_ms),
             word(&self.node, HOSTNAME_MAX),
@@ -183,6 +196,8 @@ mod tests {
                 attempt: 3,
             },
             job_id: job_id.to_owned(),
+            traceparent: Some("00-aa-bb-01".to_owned()),
+            parent_run: Some(7),
             dir: std::path::PathBuf::new(),
         };
         let line = Line {
@@ -208,7 +223,7 @@ mod tests {
         let mut expected = b"MESSAGE=\x1b[1mbold\xff\0\n".to_vec();
         expected.extend_from_slice(
             b"PRIORITY=4\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=farmhand/mail\nFARMHAND_JOB=mail\nFARMHAND_RUN=12\n\
-              FARMHAND_ATTEMPT=3\nFARMHAND_NODE=web 1\nFARMHAND_STREAM=stderr\n\
+              FARMHAND_ATTEMPT=3\nFARMHAND_PARENT_RUN=7\nTRACEPARENT=00-aa-bb-01\nFARMHAND_NODE=web 1\nFARMHAND_STREAM=stderr\n\
               FARMHAND_TIME=2026-11-21T14:00:00.25Z\n",
         );
         assert_eq!(entry, expected, "{}", String::from_utf8_lossy(&entry));
@@ -221,7 +236,8 @@ mod tests {
     fn a_syslog_message_is_rfc_5424_whatever_the_names_contain() {
         let message = written(Format::Syslog, "a\"]\\ü", Stream::Stdout, b"hello \xff", true);
         let expected = b"<30>1 2026-11-21T14:00:00.25Z web_1 farmhand/a\"]\\_ 12 stdout [farmhand@32473 \
-            job=\"a\\\"\\]\\\\\xc3\xbc\" run=\"12\" attempt=\"3\" node=\"web 1\" stream=\"stdout\" \
+            job=\"a\\\"\\]\\\\\xc3\xbc\" run=\"12\" attempt=\"3\" parent_run=\"7\" \
+            traceparent=\"00-aa-bb-01\" node=\"web 1\" stream=\"stdout\" \
             goes_on=\"1\"] hello \xff";
         assert_eq!(message, expected, "{}", String::from_utf8_lossy(&message));
     }

@@ -48,6 +48,8 @@ pub(crate) struct About {
     pub id: AttemptId,
     pub kind: Kind,
     pub job_id: String,
+    pub traceparent: Option<String>,
+    pub parent_run: Option<i64>,
     /// Its directory, where its output lies.
     pub dir: PathBuf,
 }

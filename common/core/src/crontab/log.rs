@@ -1,26 +1,56 @@
-//! What cron wrote to the system's log: which command it started, when, where and as whom.
+//! What cron and systemd wrote to the system's log: which command or unit they started, when, where and as whom.
 //!
 //! Three forms: syslog's (`Nov 26 10:00:01 web-1 CRON[123]: (root) CMD (backup)`), the same with an RFC 3339 time, and
 //! the lines of `journalctl -o json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// A command that cron started.
+/// A command or a unit that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// By the log's clock.
     pub at: Timestamp,
     /// As the log calls the machine.
     pub host: String,
-    /// Who it ran as.
-    pub user: String,
-    /// As cron wrote it, without the blanks around it.
-    pub command: String,
+    /// What it was.
+    pub what: What,
+}
+
+/// What was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// By cron.
+    Command {
+        /// Who it ran as.
+        user: String,
+        /// As cron wrote it, without the blanks around it.
+        command: String,
+    },
+    /// By systemd: a service.
+    Unit(String),
+}
+
+impl What {
+    /// Who it ran as, where the log says so.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Command { user, .. } => Some(user),
+            Self::Unit(_) => None,
+        }
+    }
+
+    /// The command or the unit.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Command { command, .. } => command,
+            Self::Unit(unit) => unit,
+        }
+    }
 }
 
 /// What was read so far.
@@ -34,6 +64,8 @@ pub struct Log {
     now: Timestamp,
     /// The line before, of each host: where the clock was put back, it says which of two hours is meant.
     before: BTreeMap<String, Timestamp>,
+    /// Units of hosts that are being started, and whose start was told.
+    starting: BTreeSet<(String, String)>,
 }
 
 const MONTHS: [&str; 12] = [
@@ -48,6 +80,8 @@ struct Entry<'a> {
     host: String,
     tag: &'a str,
     message: &'a str,
+    /// The unit that systemd speaks of; only the journal has it apart from the message.
+    unit: Option<&'a str>,
 }
 
 impl Log {
@@ -59,6 +93,7 @@ impl Log {
             zone,
             now,
             before: BTreeMap::new(),
+            starting: BTreeSet::new(),
         }
     }
 
@@ -86,14 +121,45 @@ impl Log {
             .entry(entry.host.clone())
             .or_insert((entry.at, entry.at));
         *seen = (seen.0.min(entry.at), seen.1.max(entry.at));
-        if let Some((user, command)) = is_cron(entry.tag).then(|| command(entry.message)).flatten() {
-            self.started.push(Started {
-                at: entry.at,
-                host: entry.host,
+        let what = if is_by(entry.tag, &["cron", "crond"]) {
+            command(entry.message).map(|(user, command)| What::Command {
                 user: user.to_owned(),
                 command: command.to_owned(),
-            });
+            })
+        } else if is_by(entry.tag, &["systemd"]) {
+            self.unit(&entry)
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            let (at, host) = (entry.at, entry.host);
+            self.started.push(Started { at, host, what });
         }
+    }
+
+    /// Of `Starting backup.service - …` and `Started`, which follows it but for units that are up at once.
+    fn unit(&mut self, entry: &Entry<'_>) -> Option<What> {
+        let (verb, rest) = word(entry.message)?;
+        let unit = entry.unit.or_else(|| Some(word(rest)?.0))?;
+        let unit = unit.strip_suffix('.').unwrap_or(unit);
+        if !unit.ends_with(".service") {
+            return None;
+        }
+        let key = (entry.host.clone(), unit.to_owned());
+        let begins = match verb {
+            "Starting" => {
+                self.starting.insert(key);
+                true
+            }
+            "Started" => !self.starting.remove(&key),
+            // A oneshot's.
+            "Finished" => {
+                self.starting.remove(&key);
+                false
+            }
+            _ => false,
+        };
+        begins.then(|| What::Unit(unit.to_owned()))
     }
 
     fn of_text<'a>(&self, line: &'a str) -> Option<Entry<'a>> {
@@ -118,6 +184,7 @@ impl Log {
             host: host.to_owned(),
             tag,
             message,
+            unit: None,
         })
     }
 
@@ -169,14 +236,15 @@ fn of_journal(line: &Value) -> Option<Entry<'_>> {
         tag: text("SYSLOG_IDENTIFIER").unwrap_or_default(),
         // What is not UTF-8 stands there as numbers: no line of cron, which writes what is not ASCII in octal.
         message: text("MESSAGE").unwrap_or_default(),
+        unit: text("UNIT"),
     })
 }
 
-/// `CRON[123]`, `CROND[123]`, `crond`, `/usr/sbin/cron[123]`.
-fn is_cron(tag: &str) -> bool {
+/// `CRON[123]`, `crond`, `/usr/sbin/cron[123]`, `systemd[1]`.
+fn is_by(tag: &str, programs: &[&str]) -> bool {
     let name = tag.split('[').next().unwrap_or_default().trim();
     let name = name.rsplit('/').next().unwrap_or_default();
-    name.eq_ignore_ascii_case("cron") || name.eq_ignore_ascii_case("crond")
+    programs.iter().any(|program| name.eq_ignore_ascii_case(program))
 }
 
 /// User and command of `(root) CMD (  /usr/bin/backup)`.
@@ -200,7 +268,7 @@ mod tests {
     fn starts(log: &Log) -> Vec<(String, &str, &str, &str)> {
         let of = |s: &'_ Started| s.at.to_string();
         (log.started.iter())
-            .map(|s| (of(s), s.host.as_str(), s.user.as_str(), s.command.as_str()))
+            .map(|s| (of(s), s.host.as_str(), s.what.user().unwrap_or(""), s.what.text()))
             .collect()
     }
 
@@ -247,6 +315,33 @@ mod tests {
             (at("2026-11-19T00:00:07Z"), at("2026-11-25T23:59:59Z"))
         );
         assert_eq!(log.hosts.len(), 2);
+    }
+
+    #[test]
+    fn a_unit_starts_once_however_systemd_tells_it() {
+        let journal = |verb: &str| {
+            format!(
+                r#"{{"__REALTIME_TIMESTAMP":"1795687201123456","_HOSTNAME":"h","SYSLOG_IDENTIFIER":"systemd","UNIT":"a.service","MESSAGE":"{verb} A."}}"#
+            )
+        };
+        let (starting, finished) = (journal("Starting"), journal("Finished"));
+        let log = read(
+            "UTC",
+            &[
+                "Nov 20 10:00:01 h systemd[1]: Starting a.service - Daily A...",
+                "Nov 20 10:00:03 h systemd[1]: a.service: Deactivated successfully.",
+                "Nov 20 10:00:03 h systemd[1]: Finished a.service - Daily A.",
+                "Nov 21 10:00:01 h systemd[1]: Starting a.service - Daily A...",
+                "Nov 21 10:00:02 h systemd[1]: Started a.service - Daily A.",
+                "Nov 22 10:00:01 h systemd[1]: Started a.service - Daily A.",
+                "Nov 22 10:00:01 h systemd[1]: Started session-3.scope - Session 3 of root.",
+                "Nov 22 10:00:02 h systemd[1]: Started Daily apt upgrade.",
+                &starting,
+                &finished,
+            ],
+        );
+        let units: Vec<&str> = log.started.iter().map(|start| start.what.text()).collect();
+        assert_eq!(units, ["a.service"; 4]);
     }
 
     #[test]

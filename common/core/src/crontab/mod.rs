@@ -5,6 +5,7 @@
 
 mod beside;
 mod convert;
+mod forms;
 mod line;
 mod log;
 mod merge;
@@ -13,7 +14,7 @@ mod verify;
 
 pub use convert::import;
 pub use line::{Line, Task, parse};
-pub use log::{Log, Started};
+pub use log::{Log, Started, What};
 pub use verify::{Compared, Comparison, Observing, Recorded, Single, Unknown, Verdict, Window, compare};
 
 pub use crate::import::{Import, Imported, Invalid, Machine, Note, Report};

@@ -1,17 +1,16 @@
-//! What cron did, held against what the farm would have done.
+//! What cron and systemd's timers did, held against what the farm would have done.
 //!
-//! Minute by minute: cron starts a command in the first seconds of its minute. Both have a record from the first line of a
-//! machine's log, or the moment from which a job observes, up to the last line.
+//! Minute by minute: cron starts a command in the first seconds of its minute, a timer its unit a minute later at the latest. Both
+//! have a record from the first line of a machine's log, or the moment from which a job observes, up to the last line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::line::percent;
-use super::log::{Log, Started};
-use super::shell;
-use crate::definition::{Command, Filling, JobSpec, NODE_LABEL, RunOn, argv};
+use super::forms::{forms, printed, text};
+use super::log::{Log, Started, What};
+use crate::definition::{JobSpec, NODE_LABEL, RunOn};
 use crate::due::{self, SkipReason};
 
 /// Instants that were recorded without a run; those that are observed, one by one.
@@ -33,11 +32,13 @@ pub struct Observing {
     job_id: String,
     user: Option<String>,
     command: String,
+    /// The units that it was imported from: its tags that name services.
+    units: BTreeSet<String>,
     each_node: bool,
     /// Where it would run; nothing is said when empty.
     nodes: BTreeSet<String>,
     at_boot: bool,
-    /// How far its instants may be from cron's, either way: each of them moves a job by an amount of its own.
+    /// How far its instants may be from the other's, either way: each of them moves a job by an amount of its own.
     apart: SignedDuration,
     since: Timestamp,
     recorded: Vec<Recorded>,
@@ -106,7 +107,7 @@ pub struct Compared {
     pub verdict: Verdict,
 }
 
-/// A command of the log that no job has.
+/// A command of cron that no job has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unknown {
     /// As whom cron ran it.
@@ -136,6 +137,10 @@ impl Observing {
         let labels = spec.placement.pairs();
         let at_boot = due::compile(job_id, spec)
             .is_ok_and(|(schedule, _)| schedule.fires_at_boot() && !schedule.has_instants());
+        let units: BTreeSet<String> = (spec.tags.iter())
+            .filter(|tag| tag.ends_with(".service"))
+            .cloned()
+            .collect();
         Self {
             job_id: job_id.to_owned(),
             user: spec.user.clone(),
@@ -146,7 +151,8 @@ impl Observing {
                 .map(|(_, value)| value.to_owned())
                 .collect(),
             at_boot,
-            apart: apart(spec),
+            apart: apart(spec, !units.is_empty()),
+            units,
             since,
             recorded,
         }
@@ -196,12 +202,18 @@ pub fn compare(
             *seen = (seen.0.min(*first), seen.1.max(*last));
         }
     }
-    let mut by_command: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let (mut by_command, mut by_unit) = (
+        BTreeMap::<String, Vec<usize>>::new(),
+        BTreeMap::<&str, Vec<usize>>::new(),
+    );
     let mut farm: BTreeMap<(usize, Option<String>), BTreeMap<Timestamp, u64>> = BTreeMap::new();
     let mut compared = Vec::new();
     let mut agreed: BTreeSet<(usize, Option<String>)> = BTreeSet::new();
     for (nth, job) in jobs.iter().enumerate() {
         by_command.entry(printed(&job.command)).or_default().push(nth);
+        job.units
+            .iter()
+            .for_each(|unit| by_unit.entry(unit).or_default().push(nth));
         let elsewhere = |r: &Recorded| window.only.is_some() && r.node.is_some() && r.node != window.only;
         let observed = |r: &&Recorded| r.reason == SkipReason::Observed.as_str() && !elsewhere(r);
         for record in job.recorded.iter().filter(observed) {
@@ -230,25 +242,38 @@ pub fn compare(
         if !inside(at) {
             continue;
         }
-        let named = forms(&start.command).into_iter();
-        // Those that name the user come first.
-        let named: BTreeSet<(bool, usize)> = named
-            .filter_map(|form| by_command.get(&form))
-            .flatten()
-            .map(|nth| (jobs[*nth].user.is_none(), *nth))
-            .filter(|(_, nth)| jobs[*nth].user.as_ref().is_none_or(|user| *user == start.user))
+        let candidates: Vec<usize> = match &start.what {
+            What::Command { command, .. } => {
+                let forms = forms(command).into_iter();
+                forms
+                    .filter_map(|form| by_command.get(&form))
+                    .flatten()
+                    .copied()
+                    .collect()
+            }
+            What::Unit(unit) => by_unit.get(unit.as_str()).cloned().unwrap_or_default(),
+        };
+        // Those that name the user come first. Who a unit runs as is not in the log.
+        let user = start.what.user();
+        let named: BTreeSet<(bool, usize)> = (candidates.into_iter())
+            .map(|nth| (jobs[nth].user.is_none() && user.is_some(), nth))
+            .filter(|(_, nth)| {
+                user.is_none() || jobs[*nth].user.is_none() || jobs[*nth].user.as_deref() == user
+            })
             .filter(|(_, nth)| jobs[*nth].is_for(&node))
             .collect();
         if named.is_empty() {
-            let known = unknown
-                .entry((&start.command, &start.user))
-                .or_insert_with(|| Unknown {
-                    user: start.user.clone(),
-                    command: start.command.clone(),
-                    nodes: BTreeSet::new(),
-                    count: 0,
-                    last: start.at,
-                });
+            // systemd starts much that no timer does.
+            let What::Command { user, command } = &start.what else {
+                continue;
+            };
+            let known = unknown.entry((command, user)).or_insert_with(|| Unknown {
+                user: user.clone(),
+                command: command.clone(),
+                nodes: BTreeSet::new(),
+                count: 0,
+                last: start.at,
+            });
             known.nodes.insert(node);
             known.count += 1;
             known.last = start.at;
@@ -262,7 +287,9 @@ pub fn compare(
         if let Some((unnamed, nth)) = taken {
             compared[*nth].both += 1;
             agreed.insert((*nth, jobs[*nth].place(&node)));
-            compared[*nth].ran_as.extend(unnamed.then(|| start.user.clone()));
+            compared[*nth]
+                .ran_as
+                .extend(user.filter(|_| *unnamed).map(str::to_owned));
             continue;
         }
         // What is due just now may not have been decided yet.
@@ -272,7 +299,9 @@ pub fn compare(
             job.since <= at - job.apart && around(job, at) && decided(job) && !job.at_boot
         };
         if let Some((unnamed, nth)) = named.iter().find(counts) {
-            compared[*nth].ran_as.extend(unnamed.then(|| start.user.clone()));
+            compared[*nth]
+                .ran_as
+                .extend(user.filter(|_| *unnamed).map(str::to_owned));
             let place = jobs[*nth].place(&node);
             compared[*nth].only_cron.push(Single {
                 at,
@@ -320,9 +349,22 @@ pub fn compare(
     }
 }
 
-/// A spread, up to a whole minute.
-fn apart(spec: &JobSpec) -> SignedDuration {
-    let minutes = spec.spread.as_secs().div_ceil(60);
+/// A spread, up to a whole minute. A timer also has its AccuracySec=, a minute as a rule, and may count from a start that systemd
+/// alone knows.
+fn apart(spec: &JobSpec, of_timer: bool) -> SignedDuration {
+    let every = |expression: &String| {
+        expression
+            .strip_prefix("@every ")?
+            .strip_suffix('s')?
+            .parse()
+            .ok()
+    };
+    let every: u64 = spec.schedule.iter().filter_map(every).max().unwrap_or(0);
+    let spread = spec.spread.as_secs();
+    let minutes = match of_timer {
+        true => spread.max(every).div_ceil(60) + 1,
+        false => spread.div_ceil(60),
+    };
     i64::try_from(minutes).map_or(SignedDuration::ZERO, SignedDuration::from_mins)
 }
 
@@ -342,46 +384,6 @@ fn take(there: &mut BTreeMap<Timestamp, u64>, from: Timestamp, to: Timestamp) ->
 fn minute(at: Timestamp) -> Timestamp {
     let second = at.as_second();
     Timestamp::from_second(second - second.rem_euclid(60)).unwrap_or(at)
-}
-
-/// What a shell is given, as `farmhand import crontab` wrote it.
-fn text(command: &Command) -> String {
-    let words = match command {
-        Command::Shell(script) => return script.trim().to_owned(),
-        Command::Argv(_) => argv(command, &Filling::default()).unwrap_or_default(),
-    };
-    match &words[..] {
-        [_, flag, script] if flag == "-c" => script.trim().to_owned(),
-        words => words.join(" "),
-    }
-}
-
-/// What the import may have made of the line that cron logs so.
-fn forms(command: &str) -> BTreeSet<String> {
-    let mut forms = vec![command.to_owned(), percent(command).0.trim().to_owned()];
-    let front: Vec<String> = (forms.iter())
-        .filter_map(|form| shell::foreground(form).map(str::to_owned))
-        .collect();
-    forms.extend(front);
-    let guarded: Vec<String> = (forms.iter())
-        .filter_map(|form| shell::guarded(form).map(|guarded| guarded.command))
-        .collect();
-    forms.extend(guarded);
-    forms.iter().map(|form| printed(form)).collect()
-}
-
-/// As cron writes what is no printable ASCII character; also of a text that is written so already.
-fn printed(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' => out.push(char::from(byte)),
-            0..=31 => out.extend(['^', char::from(byte + 64)]),
-            127 => out.push_str("^?"),
-            _ => out.push_str(&format!("\\{byte:03o}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -296,3 +296,30 @@ fn each_command_is_found_that_the_import_made() {
         }
     }
 }
+
+#[test]
+fn a_timers_unit_is_the_job_that_has_it_as_a_tag() {
+    let text = "[job.a]\nschedule = '0 * * * *'\ncommand = ['/usr/bin/a']\nuser = 'root'\ntags = ['a.service']\n\
+                [job.b]\nschedule = '@every 3600s'\ncommand = 'b'\ntags = ['b.service']\n";
+    let recorded: [(&str, Option<&str>, &str, &[&str]); 2] = [
+        ("a", None, "observed", &["10:00:00", "11:00:00"]),
+        ("b", None, "observed", &["10:00:00"]),
+    ];
+    let lines = [
+        "08:00:00 h systemd[1]: up",
+        "10:01:20 h systemd[1]: Starting a.service - A...",
+        "10:01:30 h systemd[1]: Finished a.service - A.",
+        "10:31:00 h systemd[1]: Started b.service - B.",
+        "10:40:00 h systemd[1]: Started ssh.service - not a timer's.",
+        "11:00:07 h systemd[1]: Starting a.service - A...",
+        "11:59:00 h systemd[1]: up",
+    ];
+    let same = compared(&log(&lines), &jobs(text, &recorded));
+    assert_eq!(
+        verdicts(&same),
+        [("a", 2, 0, 0, Verdict::Same), ("b", 1, 0, 0, Verdict::Same)]
+    );
+    assert!(same.is_safe(), "{same:?}");
+    let differs = compared(&log(&[&lines[..5], &lines[6..]].concat()), &jobs(text, &recorded));
+    assert_eq!(verdicts(&differs)[0], ("a", 1, 0, 1, Verdict::Differs));
+}

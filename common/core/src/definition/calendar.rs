@@ -1,4 +1,4 @@
-//! `[calendar.NAME]`: days on which jobs that name it do not run, shared by all files read together.
+//! `[calendar.NAME]`: days on which jobs that name it do not run, or the only ones on which they do, shared by all files read together.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,6 +10,7 @@ use super::stored::stored;
 use super::twice::{Place, defined_twice};
 use super::written::texts;
 use crate::document::{Found, Problem, Reader, Source};
+use crate::schedule::CalendarDates;
 
 /// The calendars of all files.
 #[derive(Debug, Default)]
@@ -37,15 +38,25 @@ impl Calendars {
             };
             let mut reader = Reader::new(vec![own], sink);
             let keys = stored(&mut reader, CALENDAR);
-            if reader.key_span("exclude").is_none() {
+            if reader
+                .key_span("exclude")
+                .or(reader.key_span("include"))
+                .is_none()
+            {
                 sink.report(
                     name.span.clone(),
                     format!("calendar `{}` excludes nothing", name.value),
                     "add exclude = [\"2026-12-24..2026-12-26\", \"2027-01-01\"]",
                 );
             }
+            let mut exclude: Vec<String> = texts(&keys, "exclude").map(str::to_owned).collect();
+            let include: Vec<&str> = texts(&keys, "include").collect();
+            // What is wrong in it has been reported.
+            if let (Ok(days), false) = (CalendarDates::parse(&include), include.is_empty()) {
+                exclude.extend(days.others());
+            }
             self.0.entry(name.value.to_owned()).or_default().push(Calendar {
-                exclude: texts(&keys, "exclude").map(str::to_owned).collect(),
+                exclude,
                 source,
                 span: name.span,
             });

@@ -30,6 +30,33 @@ fn calendars_are_shared_by_the_files_of_one_apply_and_resolved() {
 }
 
 #[test]
+fn included_days_are_the_only_ones_that_the_others_leave() {
+    let jobs = load(&[source(
+        "a.toml",
+        "[calendar.ends]\ninclude = ['2026-12-30..2026-12-31', '2026-09-30', '2026-12-31']\nexclude = '2026-12-30'\n\
+         [job.x]\ncommand = ['x']\nschedule = '0 8 * * *'\ntimezone = 'Europe/Berlin'\ncalendars = 'ends'\n",
+    )])
+    .unwrap();
+    let spec = &jobs[0].spec;
+    assert_eq!(
+        spec.exclude,
+        [
+            "0001-01-01..2026-09-29",
+            "2026-10-01..2026-12-29",
+            "2026-12-30",
+            "2027-01-01..9999-12-31"
+        ]
+    );
+    let (schedule, policy) = crate::due::compile("x", spec).unwrap();
+    let from = "2026-01-01T00:00:00Z".parse().unwrap();
+    let due: Vec<String> = (crate::due::upcoming(&schedule, &policy, from, 5).iter())
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(due, ["2026-09-30T06:00:00Z", "2026-12-31T07:00:00Z"]);
+    load(&[source("a.toml", "[calendar.x]\ninclude = ['2026-13-01']\n")]).unwrap_err();
+}
+
+#[test]
 fn a_calendar_with_a_mistake_says_where() {
     let error = load(&[
         source(

@@ -288,6 +288,8 @@ const FLOW: &Keys = keys! {
 
 pub(super) const CALENDAR: &Keys = keys! {
     "exclude": Texts("2026-12-24..2026-12-26", days), "Days, and ranges of days with both ends included.";
+    "include": Texts("2026-12-31", days), "Likewise: the only days on which jobs run.";
+    unknown "includes": "did you mean `include`?";
     unknown "excludes": "did you mean `exclude`?";
     unknown "dates": "did you mean `exclude`?";
 };
@@ -303,6 +305,7 @@ pub(super) const NOTIFY: &Keys = keys! {
     "webhook_file": Text(&["ops.url"], file_name), "A file in the agents' `secrets_dir` that holds the URL.";
     "headers_file": Text(&["ops.headers"], file_name),
         "A file in the agents' `secrets_dir`: further headers, one `Name: value` on each line.";
+    "format": Words(&["slack", "teams", "pagerduty", "opsgenie", "ntfy"]), "The service that the webhook leads to, which gets the message in its own form.";
     "email": Texts("ops@example.org", address), "Gets each message as a mail; the agents need [smtp].";
     "on": Texts("failure", topic), "Of failure, recovery, takeover, deadline; all of them by default.";
     unknown "url": "did you mean `webhook`?";

@@ -84,12 +84,11 @@ fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
         );
     }
     let webhook = table.key_span("webhook").or(table.key_span("webhook_file"));
-    if let (None, Some(span)) = (&webhook, table.key_span("headers_file")) {
-        sink.report(
-            span,
-            "`headers_file` without a webhook",
-            "add `webhook` or `webhook_file`",
-        );
+    for key in ["headers_file", "format"] {
+        if let (None, Some(span)) = (&webhook, table.key_span(key)) {
+            let what = format!("`{key}` without a webhook");
+            sink.report(span, what, "add `webhook` or `webhook_file`");
+        }
     }
     // One that is there and wrong has been reported.
     let email = table.raw("email");

@@ -1,6 +1,6 @@
 use super::{Definitions, load_all};
 use crate::document::{Located, Source};
-use crate::notify::{Channel, Topic};
+use crate::notify::{Channel, Format, Topic};
 
 fn read(text: &str) -> Result<Definitions, Vec<Located>> {
     let source = Source {
@@ -73,6 +73,7 @@ fn a_target_that_could_not_work_is_refused() {
             "webhook = 'https://h'\nwebhook_file = 'x'",
             "`webhook` and `webhook_file` exclude each other",
         ),
+        ("email = 'a@b'\nformat = 'slack'", "`format` without a webhook"),
         (
             "email = 'a@b'\nheaders_file = 'x'",
             "`headers_file` without a webhook",
@@ -87,6 +88,17 @@ fn a_target_that_could_not_work_is_refused() {
     assert!(found.what.contains("failed"), "{}", found.what);
     let found = mistake("[notify]\nops = 'https://h'\n");
     assert_eq!(found.what, "target `ops`: expected a table");
+}
+
+#[test]
+fn a_target_may_name_each_service_that_has_a_form() {
+    for format in Format::ALL {
+        let all = read(&format!(
+            "[notify.ops]\nwebhook = 'https://h/x'\nformat = '{format}'\n"
+        ))
+        .unwrap();
+        assert_eq!(all.targets[0].spec.format, Some(*format));
+    }
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub struct Message {
     pub run: Option<i64>,
     /// The attempt of the run.
     pub attempt: Option<i32>,
+    /// The run that triggered this one, or that it repeats.
+    pub parent_run: Option<i64>,
+    /// The trace and the span of the attempt.
+    pub traceparent: Option<String>,
     /// Where it ended, or the node that was lost.
     pub node: Option<String>,
     /// The instant that the run is for.
@@ -68,6 +72,8 @@ impl Message {
             job: job.map(str::to_owned),
             run: None,
             attempt: None,
+            parent_run: None,
+            traceparent: None,
             node: None,
             due: None,
             outcome: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::Format;
 use crate::retry::full_jitter;
 
 crate::words! {
@@ -61,6 +62,8 @@ pub struct TargetSpec {
     pub webhook_file: Option<String>,
     /// Likewise, one `Name: value` on each line.
     pub headers_file: Option<String>,
+    /// The service that the webhook leads to, if it takes another form than ours.
+    pub format: Option<Format>,
     /// The addresses of a mail.
     pub email: Vec<String>,
     /// What it is told of.
@@ -73,6 +76,7 @@ impl Default for TargetSpec {
             webhook: None,
             webhook_file: None,
             headers_file: None,
+            format: None,
             email: Vec::new(),
             on: Topic::CHOSEN.to_vec(),
         }

@@ -1,8 +1,8 @@
 //! Days on which a job does not run.
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 
 /// The excluded days of a `[calendar.NAME]`, not yet placed in a time zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,18 +59,34 @@ impl CalendarDates {
         self.ranges.extend_from_slice(&other.ranges);
     }
 
+    /// All days that are none of these, as entries.
+    pub fn others(&self) -> Vec<String> {
+        let mut ranges = self.ranges.clone();
+        ranges.sort_unstable();
+        let (mut from, mut others) = (Some(Date::constant(1, 1, 1)), Vec::new());
+        for (first, last) in ranges {
+            let Some(open) = from else { break };
+            if let Some(end) = first.yesterday().ok().filter(|end| open <= *end) {
+                others.push(format!("{open}..{end}"));
+            }
+            from = last.tomorrow().ok().map(|next| next.max(open));
+        }
+        others.extend(from.map(|open| format!("{open}..{}", Date::MAX)));
+        others
+    }
+
     /// The days as stretches of time in the job's zone.
     pub fn in_zone(&self, zone: &TimeZone) -> Calendar {
         let mut stretches: Vec<(Timestamp, Timestamp)> = Vec::with_capacity(self.ranges.len());
         let mut ranges = self.ranges.clone();
         ranges.sort_unstable();
         for (first, last) in ranges {
-            let (Some(start), Some(end)) = (
-                start_of(first, zone),
-                last.checked_add(1.day()).ok().and_then(|d| start_of(d, zone)),
-            ) else {
+            let Some(start) = start_of(first, zone) else {
                 continue;
             };
+            // The last days of all have no end.
+            let end = last.tomorrow().ok().and_then(|day| start_of(day, zone));
+            let end = end.unwrap_or(Timestamp::MAX);
             match stretches.last_mut() {
                 Some(previous) if start <= previous.1 => previous.1 = previous.1.max(end),
                 _ => stretches.push((start, end)),

@@ -202,6 +202,8 @@ fn one(
             draft.text("missed", "latest");
         }
         draft.maybe("spread", group.spread.as_deref());
+        // By it `import verify` knows the unit's starts in a log.
+        draft.texts("tags", std::slice::from_ref(&starts));
         body.write(&mut draft);
         Made {
             schedule: group.written,

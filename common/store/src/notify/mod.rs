@@ -23,6 +23,7 @@ use super::snapshot::JobPoint;
 use farmhand_core::notify::{
     About, Channel, End, Happening, Lost, Slow, State, TargetSpec, Tell, Topic, stored,
 };
+use farmhand_core::trace::traceparent;
 use farmhand_core::usual::Exceeded;
 
 /// Notes settled by one transaction at most.
@@ -49,6 +50,7 @@ struct Note {
     what: What,
     run_id: i64,
     firing: Option<i64>,
+    parent_run: Option<i64>,
     attempt: i32,
     outcome: String,
     reason: Option<String>,
@@ -70,7 +72,28 @@ enum What {
     Slow,
 }
 
+/// What happened to a job, and what is known of the attempt besides.
+struct Noted {
+    job_id: String,
+    happening: Happening,
+    traceparent: Option<String>,
+    parent_run: Option<i64>,
+}
+
 impl Note {
+    fn noted(self) -> Option<Noted> {
+        let (job_id, parent_run) = (self.job_id.clone(), self.parent_run);
+        let firing = self.firing.unwrap_or(self.run_id);
+        let of = |due| traceparent(&job_id, due, firing, self.run_id, self.attempt);
+        let traceparent = self.due_at.filter(|_| self.attempt > 0).map(of);
+        Some(Noted {
+            happening: self.happening()?,
+            job_id,
+            traceparent,
+            parent_run,
+        })
+    }
+
     fn happening(self) -> Option<Happening> {
         if self.what == What::Lost {
             return Some(Happening::Lost(Lost {
@@ -167,12 +190,14 @@ pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled,
     let notes: Vec<Note> = tx.rows(stmt!("notify_notes"), &[(&SET, Type::INT8)]).await?;
     let more = i64::try_from(notes.len()).is_ok_and(|n| n >= SET);
     let ids: Vec<i64> = notes.iter().map(|n| n.id).collect();
-    let mut happenings: Vec<(String, Happening)> = notes
-        .into_iter()
-        .filter_map(|note| Some((note.job_id.clone(), note.happening()?)))
-        .collect();
+    let mut happenings: Vec<Noted> = notes.into_iter().filter_map(Note::noted).collect();
     if !more {
-        happenings.extend(further.iter().cloned());
+        happenings.extend(further.iter().map(|(job_id, happening)| Noted {
+            job_id: job_id.clone(),
+            happening: happening.clone(),
+            traceparent: None,
+            parent_run: None,
+        }));
     }
     if ids.is_empty() && happenings.is_empty() {
         tx.rollback().await?;
@@ -183,12 +208,8 @@ pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled,
     Ok(Settled::Done { messages, more })
 }
 
-async fn write(
-    tx: &mut Transaction,
-    notes: &[i64],
-    happenings: &[(String, Happening)],
-) -> Result<usize, StoreError> {
-    let mut names: Vec<&str> = happenings.iter().map(|(job, _)| job.as_str()).collect();
+async fn write(tx: &mut Transaction, notes: &[i64], happenings: &[Noted]) -> Result<usize, StoreError> {
+    let mut names: Vec<&str> = happenings.iter().map(|noted| noted.job_id.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let jobs: Vec<Job> = tx
@@ -196,17 +217,20 @@ async fn write(
         .await?;
     let mut jobs: BTreeMap<String, Job> = jobs.into_iter().map(|j| (j.job_id.clone(), j)).collect();
     let mut outgoing = Vec::new();
-    for (name, happening) in happenings {
+    for noted in happenings {
+        let name = &noted.job_id;
         let Some(job) = jobs.get_mut(name) else { continue };
         // Nobody is to be told any more.
         if job.targets.is_empty() {
             job.state = State::default();
             continue;
         }
-        let (state, tell) = std::mem::take(&mut job.state).next(name, happening);
+        let (state, tell) = std::mem::take(&mut job.state).next(name, &noted.happening);
         job.state = state;
         if let Some(mut tell) = tell {
             tell.message.about.clone_from(&job.about);
+            tell.message.traceparent.clone_from(&noted.traceparent);
+            tell.message.parent_run = noted.parent_run;
             outgoing.extend(addressed(name, &tell, &job.targets));
         }
     }

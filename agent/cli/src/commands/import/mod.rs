@@ -37,7 +37,7 @@ enum From {
     Systemd(systemd::SystemdArgs),
     /// Kubernetes' CronJobs become one commented job file; what cannot be carried over is listed
     K8s(k8s::K8sArgs),
-    /// Hold cron's log against what jobs with observe = true would have done; exit code 14 if they differ
+    /// Hold what cron and timers did, by the machines' logs, against what jobs with observe = true would have done; exit code 14 if they differ
     Verify(verify::VerifyArgs),
 }
 

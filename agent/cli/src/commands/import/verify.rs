@@ -1,4 +1,4 @@
-//! `farmhand import verify`: what cron did against what the farm would have done.
+//! `farmhand import verify`: what cron and systemd's timers did against what the farm would have done.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ const SHOWN: usize = 5;
 
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
-    /// Logs with cron's lines: syslog files, or what `journalctl -t CRON -o short-iso` or `-o json` prints; - is standard input
+    /// Logs with the lines of cron and systemd: syslog files, or what `journalctl -t CRON -t systemd -o json` prints; - is standard input
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     log: Vec<PathBuf>,
     /// The node whose logs they are, whatever they call it; no other node is compared
@@ -55,7 +55,7 @@ pub(super) async fn run(args: &VerifyArgs, as_json: bool) -> Outcome {
     let zone = TimeZone::get(&zone(args.tz.as_deref())?).unwrap_or(TimeZone::UTC);
     let mut log = read(&args.log, zone, now)?;
     log.started
-        .retain(|start| !args.ignore.iter().any(|text| start.command.contains(text)));
+        .retain(|start| !args.ignore.iter().any(|text| start.what.text().contains(text)));
     let to = out::past("--until", args.until.as_deref(), now)?.unwrap_or(now);
     let from = out::past("--since", args.since.as_deref(), now)?;
     let (observing, since) = observing(&db, from, to, args.host.as_deref()).await?;
@@ -98,9 +98,9 @@ fn read(paths: &[PathBuf], zone: TimeZone, now: Timestamp) -> Result<Log, Failur
             .map_err(|error| Failure::usage(format!("{} cannot be read", path.display())).why(error))?;
     }
     if log.started.is_empty() {
-        return Err(Failure::new(Exit::Refused, "the logs have no line of a command that cron started")
+        return Err(Failure::new(Exit::Refused, "the logs have no line of a command that cron started, or of a unit that systemd started")
             .why("such a line is `Nov 26 10:00:01 web-1 CRON[123]: (root) CMD (/usr/bin/backup)`")
-            .next("name /var/log/syslog or /var/log/cron, or pipe `journalctl -t CRON -o json` in with --log -; unpack what is compressed"));
+            .next("name /var/log/syslog or /var/log/cron, or pipe `journalctl -t CRON -t systemd -o json` in with --log -; unpack what is compressed"));
     }
     Ok(log)
 }

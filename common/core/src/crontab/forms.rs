@@ -1,0 +1,47 @@
+//! The forms in which cron's log may have the command of a job.
+
+use std::collections::BTreeSet;
+
+use super::line::percent;
+use super::shell;
+use crate::definition::{Command, Filling, argv};
+
+/// What a shell is given, as `farmhand import crontab` wrote it.
+pub(super) fn text(command: &Command) -> String {
+    let words = match command {
+        Command::Shell(script) => return script.trim().to_owned(),
+        Command::Argv(_) => argv(command, &Filling::default()).unwrap_or_default(),
+    };
+    match &words[..] {
+        [_, flag, script] if flag == "-c" => script.trim().to_owned(),
+        words => words.join(" "),
+    }
+}
+
+/// What the import may have made of the line that cron logs so.
+pub(super) fn forms(command: &str) -> BTreeSet<String> {
+    let mut forms = vec![command.to_owned(), percent(command).0.trim().to_owned()];
+    let front: Vec<String> = (forms.iter())
+        .filter_map(|form| shell::foreground(form).map(str::to_owned))
+        .collect();
+    forms.extend(front);
+    let guarded: Vec<String> = (forms.iter())
+        .filter_map(|form| shell::guarded(form).map(|guarded| guarded.command))
+        .collect();
+    forms.extend(guarded);
+    forms.iter().map(|form| printed(form)).collect()
+}
+
+/// As cron writes what is no printable ASCII character; also of a text that is written so already.
+pub(super) fn printed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' => out.push(char::from(byte)),
+            0..=31 => out.extend(['^', char::from(byte + 64)]),
+            127 => out.push_str("^?"),
+            _ => out.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    out
+}
