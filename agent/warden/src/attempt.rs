@@ -6,14 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::child_limits::Ending as ChildrenEnding;
-use super::launch::Failed;
 use super::lifecycle::{Lifecycle, Times};
 use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
 use super::progress::{Progress, Said};
 use super::redact::Hidden;
-use super::secrets;
 use super::spawn::Started;
+use super::{launch, secrets};
 use farmhand_os::reap::{Reaped, Usage};
 use farmhand_os::removal;
 use farmhand_warden_client::cgroup::Group;
@@ -342,12 +341,7 @@ impl Attempt {
     }
 
     fn ending(&self, reaped: Option<Reaped>) -> (Ending, Usage) {
-        let plain = Failed::said(&self.start_error);
-        let told = match plain {
-            Some(failed) => Some(failed.explained(&self.request, Some(&self.run_dir), None)),
-            None => serde_json::from_slice::<StartFailure>(&self.start_error).ok(),
-        };
-        if let Some(failure) = told {
+        if let Some(failure) = launch::told(&self.start_error, &self.request, &self.run_dir) {
             let usage = reaped.map(|r| r.usage).unwrap_or_default();
             return (Ending::StartFailed(failure), usage);
         }

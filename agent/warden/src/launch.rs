@@ -65,7 +65,7 @@ impl Failed {
     }
 
     /// What a child said by [`Failed::leave`].
-    pub(crate) fn said(bytes: &[u8]) -> Option<Failed> {
+    fn said(bytes: &[u8]) -> Option<Failed> {
         let bytes: [u8; 12] = bytes.try_into().ok()?;
         let [step, _, _, _, e0, e1, e2, e3, w0, w1, w2, w3] = bytes;
         let step = match step {
@@ -128,6 +128,14 @@ impl Failed {
                 system(Stage::Exec, &name, &error)
             }
         }
+    }
+}
+
+/// Why a child has not become its command, if that is what it said.
+pub(crate) fn told(said: &[u8], request: &SpawnRequest, run_dir: &Path) -> Option<StartFailure> {
+    match Failed::said(said) {
+        Some(failed) => Some(failed.explained(request, Some(run_dir), None)),
+        None => serde_json::from_slice(said).ok(),
     }
 }
 
