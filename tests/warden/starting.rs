@@ -1,5 +1,8 @@
 //! What may start, how often, and what is said when it cannot.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use farmhand_core::definition::Isolation;
 use farmhand_warden_client::wire::*;
 use farmhand_warden_client::{WardenClient, WardenError};
@@ -263,6 +266,56 @@ async fn a_policy_that_others_may_write_or_that_is_gone_lets_nobody_run_and_a_ch
     }
 }
 
+/// Without a policy a command is prepared before the fork, with one after it.
+#[tokio::test]
+async fn a_command_starts_or_does_not_the_same_with_a_policy_and_without() {
+    needs_root();
+    let mut farmer = Farmer::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let rules = policy(dir.path(), "users = ['root']");
+    let (script, locked) = (dir.path().join("script"), dir.path().join("locked"));
+    std::fs::write(&script, "echo $0 $1").unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&locked, "").unwrap();
+    let shown = "umask; ulimit -n; nice; cat /proc/self/oom_score_adj; grep -E 'NoNewPrivs|SigBlk|SigIgn' /proc/self/status; \
+                 env | grep -vE '^(FARMHAND_RUN_DIR|PWD)=' | sort; ls -l /proc/self/fd | grep -c pipe; test $FARMHAND_RUN_DIR = $PWD";
+    let in_path = |name: &str| {
+        let mut request = argv(id(1, 1), &[name, "one"]);
+        let path = format!("/no-such-directory:{}", dir.path().display());
+        request.env.insert("PATH".into(), path);
+        request
+    };
+    let mut limited = sh(id(1, 1), shown);
+    (limited.umask, limited.nice) = (Some(0o027), Some(5));
+    limited.limits.memory = Some(1 << 30);
+    let mut nowhere = sh(id(1, 1), "true");
+    nowhere.cwd = Some("/no/such/dir".into());
+    let all = [
+        sh(id(1, 1), shown),
+        limited,
+        argv(id(1, 1), &[script.to_str().unwrap(), "one"]),
+        in_path("script"),
+        in_path("locked"),
+        in_path("missing"),
+        argv(id(1, 1), &[locked.to_str().unwrap()]),
+        argv(id(1, 1), &["/bin/echo", "a\0b"]),
+        argv(id(1, 1), &[""]),
+        nowhere,
+    ];
+    let mut run = 0;
+    for request in all {
+        let mut said = Vec::new();
+        for rules in [None, rules.clone()] {
+            run += 1;
+            let mut request = request.clone();
+            (request.id, request.policy) = (id(run, 1), rules);
+            let (result, output) = farmer.run(request).await;
+            said.push((result.ending, output.stdout, output.stderr));
+        }
+        assert_eq!(said[0], said[1], "{:?}", request.command);
+    }
+}
+
 /// The rest of this test's process is an ordinary user; the binary is copied to where that one may read it.
 fn become_ordinary(dir: &std::path::Path) -> std::path::PathBuf {
     let binary = dir.join("farmhand");
@@ -285,8 +338,10 @@ async fn an_ordinary_user_runs_commands_but_not_as_others() {
     let everybody = policy(dir.path(), "users = ['*']");
     launch.exe = Some(become_ordinary(dir.path()));
     let mut farmer = Farmer::start(dir, &launch).await;
-    let (result, output) = farmer.run(sh(id(1, 1), "id -u; (setsid sleep 1000 &)")).await;
-    assert!(result.succeeded() && output.stdout == "65534\n", "{result:?}");
+    let script = "id -u; grep NoNewPrivs /proc/self/status; (setsid sleep 1000 &)";
+    let (result, output) = farmer.run(sh(id(1, 1), script)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(output.stdout, "65534\nNoNewPrivs:\t1\n");
     let mut as_daemon = sh(id(2, 1), "true");
     as_daemon.user = Some("daemon".into());
     as_daemon.policy = everybody;
