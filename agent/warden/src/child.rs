@@ -4,13 +4,15 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use farmhand_core::definition::Isolation;
 
 use super::launch::{Launch, Setting};
 use super::plan::{Plan, fd};
 use super::{secrets, user};
-use farmhand_policy::Policy;
+use farmhand_os::accounts::User;
+use farmhand_policy::{Policy, UserRules};
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
 pub(crate) fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
@@ -150,20 +152,16 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         (limits, program) = user::own_program(&plan.policy, request, user.as_ref())?;
         secrets = secrets::deliver(plan, &limits, user::own_account())?;
     }
-    let no_new_privs = limits.no_new_privs(rustix::process::geteuid().as_raw());
-    let mut known = user.map_or_else(Vec::new, |user| {
-        user::environment(&user, |name| request.env.contains_key(name))
-    });
-    for (name, file) in secrets {
+    let secrets = secrets.into_iter().map(|(name, file)| {
         let entry = [name.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
-        known.push(CString::new(entry).unwrap_or_default());
-    }
-    let launch = Launch::new(plan, no_new_privs, known, program.as_deref())?;
+        CString::new(entry).unwrap_or_default()
+    });
+    let launch = launch(plan, user.as_ref(), &limits, secrets, program.as_deref())?;
     Err(launch.go(parent).explained(request, run_dir, program.as_deref()))
 }
 
-/// What a child needs for its own exec alone, where nothing has to be asked that may take long, or fail: then it needs
-/// no memory but this.
+/// Everything that the child of this plan needs, made before the fork. `None`: it has to ask for something that may take long or fail, such as
+/// its user or a secret, and asks by itself.
 pub(crate) fn prepared(plan: &Plan) -> Option<(Setting, Launch)> {
     let request = &plan.request;
     let plain = request.isolation != Isolation::Pid
@@ -173,10 +171,23 @@ pub(crate) fn prepared(plan: &Plan) -> Option<(Setting, Launch)> {
     let own = plan.own.as_ref().filter(|_| plain)?;
     // What is wrong, the child says.
     let (limits, program) = user::own_program(&plan.policy, request, Some(own)).ok()?;
-    let no_new_privs = limits.no_new_privs(rustix::process::geteuid().as_raw());
-    let known = user::environment(own, |name| request.env.contains_key(name));
-    let launch = Launch::new(plan, no_new_privs, known, program.as_deref()).ok()?;
+    let launch = launch(plan, Some(own), &limits, [], program.as_deref()).ok()?;
     Some((Setting::of(plan), launch))
+}
+
+/// The command of whoever this process is by now. `secrets`: where the files of its secrets are, as `NAME=value`.
+fn launch(
+    plan: &Plan,
+    user: Option<&User>,
+    limits: &UserRules,
+    secrets: impl IntoIterator<Item = CString>,
+    program: Option<&Path>,
+) -> Result<Launch, StartFailure> {
+    let no_new_privs = limits.no_new_privs(rustix::process::geteuid().as_raw());
+    let named = |name: &str| plan.request.env.contains_key(name);
+    let mut known = user.map_or_else(Vec::new, |user| user::environment(user, named));
+    known.extend(secrets);
+    Launch::new(plan, no_new_privs, known, program)
 }
 
 /// Which signals this process ignores, SIGPIPE by Rust among them, as bits: an exec resets what is handled, but not

@@ -1,5 +1,6 @@
-//! A child's last steps up to its exec, in system calls that need no memory but what is made here: so a fork need not
-//! copy the warden's heap, and the warden need not copy what it writes to afterwards.
+//! A child's last steps up to its exec, as system calls alone. They use strings and lists that were made before the fork, outside of the
+//! heap, so that the child needs no copy of the warden's heap (`memory.rs`). Nothing in `Setting::apply`, `Launch::go` and
+//! `Failed::leave` may allocate: the heap may not be there.
 
 use std::ffi::{CString, c_char};
 use std::io;
@@ -15,7 +16,7 @@ use super::child::{self, search_path, system};
 use super::memory::Memory;
 use super::plan::{Plan, Restore, fd};
 
-/// What failed of these steps, small enough to be told without memory.
+/// Which step failed and why, in twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     step: Step,
@@ -29,7 +30,7 @@ enum Step {
     Memory,
     Nice,
     Cwd,
-    /// Executing this one of the programs; there are as many as places where it is looked for.
+    /// Executing this one of `programs`, or, beyond the last of them, finding any.
     Exec(u32),
 }
 
@@ -64,7 +65,7 @@ impl Failed {
         bytes
     }
 
-    /// What a child said by [`Failed::leave`].
+    /// Reads what `leave` wrote.
     fn said(bytes: &[u8]) -> Option<Failed> {
         let bytes: [u8; 12] = bytes.try_into().ok()?;
         let [step, _, _, _, e0, e1, e2, e3, w0, w1, w2, w3] = bytes;
@@ -81,7 +82,7 @@ impl Failed {
         Some(Failed { step, errno })
     }
 
-    /// Tells the warden and leaves.
+    /// Writes it to the start-error pipe, and ends the child.
     pub(crate) fn leave(self) -> ! {
         let bytes = self.bytes();
         // SAFETY: writes an initialised buffer, shorter than PIPE_BUF; then ends this child only.
@@ -91,7 +92,7 @@ impl Failed {
         }
     }
 
-    /// The same for people.
+    /// In words.
     pub(crate) fn explained(
         self,
         request: &SpawnRequest,
@@ -131,7 +132,7 @@ impl Failed {
     }
 }
 
-/// Why a child has not become its command, if that is what it said.
+/// Why a child could not execute its command; `said` is what it wrote to the start-error pipe.
 pub(crate) fn told(said: &[u8], request: &SpawnRequest, run_dir: &Path) -> Option<StartFailure> {
     match Failed::said(said) {
         Some(failed) => Some(failed.explained(request, Some(run_dir), None)),
@@ -302,7 +303,7 @@ impl Launch {
 
     /// Executes it; answers only why not. `parent`: to be dead is to be orphaned.
     pub(crate) fn go(&self, parent: Option<i32>) -> Failed {
-        // SAFETY: changes this process; all strings and lists lie in `_memory`, end in zeroes, and nobody else writes there.
+        // SAFETY: changes this process only. The strings and lists are in `_memory`, which lives as long as this; each ends with a null.
         unsafe {
             if self.no_new_privs {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! Memory that a fork does, and does not, copy.
+//! Memory for a child that gets no copy of the heap.
 
 use std::ffi::{CString, c_char};
 use std::io;
@@ -61,7 +61,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: nobody has a pointer into it any more.
+        // SAFETY: the mapping is this value's own; its owner keeps the pointers into it no longer than this value.
         unsafe { libc::munmap(self.at.cast(), self.size) };
     }
 }
@@ -86,7 +86,7 @@ impl HeapWithheld {
         heap
     }
 
-    /// What the kernel does not do is only slower.
+    /// An error is ignored: the child then gets a copy, which is only slower.
     fn advise(&self, advice: i32) {
         let Range { start, end } = self.0;
         if start < end {

@@ -85,7 +85,7 @@ pub struct Changes {
 /// What is to be said about the tables of table jobs.
 #[derive(Debug)]
 pub struct Tables {
-    /// What makes a job slow.
+    /// What will make a job slow.
     pub warnings: Vec<String>,
     /// What makes one impossible.
     pub refusal: Option<Refusal>,

@@ -71,7 +71,7 @@ struct Applied {
     changes: Changes,
     /// As `farmhand job diff --json` prints it, of what differs: value by value
     diff: Vec<Diff>,
-    /// What works, but not well
+    /// Of tables of table jobs: what will be slow
     warnings: Vec<String>,
 }
 
