@@ -4,7 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use super::timer::{Alarm, KernelFence};
+use super::timer::KernelFence;
+use farmhand_os::alarm::Alarm;
 use farmhand_os::fork::in_child;
 use farmhand_warden_client::cgroup;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};

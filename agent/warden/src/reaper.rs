@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::args::Args;
 use super::log;
-use super::timer::Alarm;
+use farmhand_core::lease::BootInstant;
+use farmhand_os::alarm::Alarm;
 use farmhand_warden_client::Gone;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
@@ -54,7 +55,7 @@ fn reaper(args: &Args) -> io::Result<()> {
     }
     let cgroup = make_cgroup(args, &paths);
     let fence = Alarm::new()?;
-    fence.set(args.deadline_ns)?;
+    fence.set(BootInstant(args.deadline_ns))?;
     let mut warden = start_warden(args, &lock, &fence, cgroup.as_deref())?;
     let pid = warden.id().cast_signed();
     lock::hold_for(&lock, &[std::process::id().cast_signed(), pid])?;
@@ -142,13 +143,13 @@ fn start_warden(
     }
     command.args(["--parent", &std::process::id().to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
-    command.args(["--fence-fd", &fence.fd().as_raw_fd().to_string()]);
+    command.args(["--fence-fd", &fence.as_raw_fd().to_string()]);
     if let Some(cgroup) = cgroup {
         command.arg("--cgroup").arg(cgroup);
     }
     // Both must have them; the warden makes them its own again.
     super::child::close_on_exec(lock.as_raw_fd(), false);
-    super::child::close_on_exec(fence.fd().as_raw_fd(), false);
+    super::child::close_on_exec(fence.as_raw_fd(), false);
     command.stdin(Stdio::null());
     command.spawn()
 }
@@ -168,7 +169,7 @@ fn wait_for(warden: &mut Child, fence: &Alarm) -> io::Result<Option<ExitStatus>>
     loop {
         let mut polled = [
             PollFd::new(&process, PollFlags::IN),
-            PollFd::from_borrowed_fd(fence.fd(), PollFlags::IN),
+            PollFd::new(fence, PollFlags::IN),
         ];
         match poll(&mut polled, None) {
             Err(rustix::io::Errno::INTR) => continue,

@@ -1,12 +1,10 @@
-//! The kernel's hand: a timer that SIGKILLs this process, one that tells its reaper, and one that wakes its poll loop. All
-//! count CLOCK_BOOTTIME, so neither a stepped wall clock nor suspend moves them.
+//! The kernel's hand: a timer that SIGKILLs this process and tells its reaper. It counts CLOCK_BOOTTIME, so neither a stepped wall
+//! clock nor suspend moves it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
+use farmhand_core::lease::BootInstant;
+use farmhand_os::alarm::Alarm;
 
 /// Kills this process at an instant, however stopped or hung it is, and tells the reaper of that instant: what is in
 /// uninterruptible sleep is not killed by anybody. Dies with the process and at fork.
@@ -56,55 +54,8 @@ impl KernelFence {
             return Err(io::Error::last_os_error());
         }
         // Were this process to stop just here, the reaper would act at the older instant: that of a lease which it knows of.
-        self.reaper_alarm.set(at_ns)?;
+        self.reaper_alarm.set(BootInstant(at_ns))?;
         self.at_ns = at_ns;
-        Ok(())
-    }
-}
-
-/// Becomes readable at an instant. A process that inherits it may move it.
-#[derive(Debug)]
-pub(crate) struct Alarm {
-    fd: OwnedFd,
-}
-
-impl Alarm {
-    pub(crate) fn new() -> io::Result<Alarm> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Alarm {
-            fd: timerfd_create(TimerfdClockId::Boottime, flags)?,
-        })
-    }
-
-    /// Made by the parent, which passed it on.
-    pub(crate) fn inherited(fd: OwnedFd) -> Alarm {
-        Alarm { fd }
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// Whether its instant has passed since it was last set or asked.
-    pub(crate) fn rang(&self) -> bool {
-        rustix::io::read(&self.fd, &mut [0; 8]).is_ok()
-    }
-
-    pub(crate) fn set(&self, at_ns: u64) -> io::Result<()> {
-        let at = at_ns.max(1);
-        let value = Timespec {
-            tv_sec: (at / 1_000_000_000) as i64,
-            tv_nsec: (at % 1_000_000_000) as i64,
-        };
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let spec = Itimerspec {
-            it_interval: zero,
-            it_value: value,
-        };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &spec)?;
         Ok(())
     }
 }

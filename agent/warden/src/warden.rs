@@ -15,10 +15,12 @@ use super::poller::{Poller, Source};
 use super::server::{Connection, listen};
 use super::signals::Signals;
 use super::spawn::Liveness;
-use super::timer::{Alarm, KernelFence};
+use super::timer::KernelFence;
 use super::tombstones::Tombstones;
 use super::{child, log, tree};
+use farmhand_core::lease::BootInstant;
 use farmhand_os::accounts::Listed;
+use farmhand_os::alarm::Alarm;
 use farmhand_os::reap;
 use farmhand_policy::trust::Seen;
 use farmhand_warden_client::census::Census;
@@ -130,7 +132,7 @@ impl Warden {
         let listener = listen(&paths)?;
         poller.read(&listener, Source::Listener)?;
         poller.read(signals.fd(), Source::Signals)?;
-        poller.read(wake.fd(), Source::Wake)?;
+        poller.read(&wake, Source::Wake)?;
         Ok(Warden {
             cgroup: args.cgroup.take().map(Parent::new),
             seen: Seen::new(paths.seen()),
@@ -248,7 +250,7 @@ impl Warden {
         }
         // One that has passed is set again: that is what makes it be quiet.
         if wake != self.wake_at || wake <= now {
-            self.wake.set(wake)?;
+            self.wake.set(BootInstant(wake))?;
             self.wake_at = wake;
         }
         Ok(())

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod accounts;
+pub mod alarm;
 pub mod clock;
 pub mod fork;
 pub mod machine;

@@ -40,6 +40,7 @@ use crate::scheduler::Scheduler;
 use crate::start_pause::StartPause;
 use crate::tables::Tables;
 use crate::wardens::Wardens;
+use farmhand_os::alarm::Sleeper;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::request::Assignment;
@@ -237,6 +238,7 @@ impl Session {
 
     /// Runs until the session is over, however it ends.
     pub(crate) async fn run(mut self) -> SessionEnd {
+        let mut sleeper = Sleeper::new();
         loop {
             let now = boot_now();
             self.beat(now);
@@ -248,7 +250,7 @@ impl Session {
             let mut next = tokio::select! {
                 biased;
                 input = self.inputs.recv() => input,
-                () = clock::sleep_until(wake) => None,
+                () = sleeper.until(wake) => None,
             };
             while let Some(input) = next {
                 if let Some(end) = self.on(input).await {
