@@ -25,6 +25,10 @@ const START_OVER: Duration = Duration::from_secs(60);
 /// Nodes that wake for a due instant by themselves, one after the other.
 pub(crate) const TRYING_RANKS: usize = 3;
 
+/// With more to claim than there are places, so long a claim waits for half of them: ends come one by one, and a claim costs for one run
+/// what it costs for several.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// By then the first ranks have fired it, or a poll has shown it overdue.
 const LEFT_TO_OTHERS: Duration = Duration::from_secs(3);
 
@@ -70,6 +74,8 @@ pub(crate) struct Scheduler {
     backlog: bool,
     /// Something may be claimable then.
     later: Option<BootInstant>,
+    /// Until then a claim waits for more places.
+    gathers_until: Option<BootInstant>,
     in_flight: u32,
     sent: u64,
     answered: u64,
@@ -89,6 +95,7 @@ impl Scheduler {
             hint: true,
             backlog: false,
             later: None,
+            gathers_until: None,
             in_flight: 0,
             sent: 0,
             answered: 0,
@@ -302,7 +309,7 @@ impl Scheduler {
     }
 
     pub(crate) fn next_hint(&self) -> Option<BootInstant> {
-        self.later
+        self.later.into_iter().chain(self.gathers_until).min()
     }
 
     /// A slot is free again: there may be more than the last claim could take.
@@ -320,12 +327,17 @@ impl Scheduler {
         &self.live
     }
 
-    /// Asks for up to `free` runs if there is reason to; one claim is in flight at a time.
-    pub(crate) fn take_claim(&mut self, now: BootInstant, free: u32) -> Option<u32> {
+    /// Asks for up to `free` runs, of `slots` places in all, if there is reason to; one claim is in flight at a time.
+    pub(crate) fn take_claim(&mut self, now: BootInstant, free: u32, slots: u32) -> Option<u32> {
         if self.later.is_some_and(|at| at <= now) {
             (self.later, self.hint) = (None, true);
         }
+        let gathers_until = self.gathers_until.take().unwrap_or(now + GATHER);
         if !self.hint || free == 0 || self.in_flight > 0 {
+            return None;
+        }
+        if self.backlog && free < slots / 2 && now < gathers_until {
+            self.gathers_until = Some(gathers_until);
             return None;
         }
         self.hint = false;

@@ -115,15 +115,50 @@ fn a_job_that_a_copy_does_not_have_is_not_waited_for() {
 fn one_claim_is_in_flight_and_a_full_one_asks_for_more() {
     let mut c = alone();
     let now = BootInstant(0);
-    assert_eq!(c.take_claim(now, 4), Some(4));
+    assert_eq!(c.take_claim(now, 4, 4), Some(4));
     c.hint();
-    assert_eq!(c.take_claim(now, 4), None);
+    assert_eq!(c.take_claim(now, 4, 4), None);
     c.claimed(Some(4));
-    assert_eq!(c.take_claim(now, 2), Some(2));
+    assert_eq!(c.take_claim(now, 2, 4), Some(2));
     c.claimed(Some(0));
-    assert_eq!(c.take_claim(now, 2), None);
+    assert_eq!(c.take_claim(now, 2, 4), None);
     c.hint_if_backlog();
-    assert_eq!(c.take_claim(now, 2), None);
+    assert_eq!(c.take_claim(now, 2, 4), None);
+}
+
+#[test]
+fn with_a_backlog_a_claim_waits_a_moment_for_half_of_the_places() {
+    let mut c = alone();
+    let now = BootInstant(0);
+    assert_eq!(c.take_claim(now, 1, 8), Some(1), "no backlog is known");
+    c.claimed(Some(1));
+    assert_eq!(c.take_claim(now, 1, 8), None);
+    assert_eq!(c.next_hint(), Some(now + GATHER));
+    assert_eq!(c.take_claim(now, 3, 8), None);
+    assert_eq!(
+        c.next_hint(),
+        Some(now + GATHER),
+        "the moment does not begin anew"
+    );
+    assert_eq!(c.take_claim(now, 4, 8), Some(4));
+    assert_eq!(c.next_hint(), None);
+    c.claimed(Some(4));
+    assert_eq!(c.take_claim(now, 1, 8), None);
+    assert_eq!(c.take_claim(now + GATHER, 1, 8), Some(1), "no longer than that");
+    c.claimed(Some(0));
+    c.hint();
+    assert_eq!(c.take_claim(now, 1, 8), Some(1), "nothing was left");
+}
+
+#[test]
+fn a_claim_that_gathers_is_not_waited_for_when_it_cannot_be_made() {
+    let mut c = alone();
+    let now = BootInstant(0);
+    c.take_claim(now, 1, 8);
+    c.claimed(Some(1));
+    assert_eq!(c.take_claim(now, 1, 8), None);
+    assert_eq!(c.take_claim(now, 0, 8), None);
+    assert_eq!(c.next_hint(), None);
 }
 
 fn overdue(rev: i64, next_run: &str) -> [Overdue; 1] {

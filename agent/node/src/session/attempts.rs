@@ -131,7 +131,7 @@ impl Session {
             return;
         }
         let free = u32::try_from(self.room()).unwrap_or(u32::MAX);
-        let Some(n) = self.scheduler.take_claim(now, free) else {
+        let Some(n) = self.scheduler.take_claim(now, free, self.slots) else {
             return;
         };
         let (ctx, me, gates) = (self.ctx.clone(), self.me.clone(), self.gates);
