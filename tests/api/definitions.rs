@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 
-const PATH: &str = "/api/v1/definitions";
-const PREVIEW: &str = "/api/v1/definitions?preview=true";
+pub const PATH: &str = "/api/v1/definitions";
+pub const PREVIEW: &str = "/api/v1/definitions?preview=true";
 const URL: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
 
 /// An agent that has this login.
-async fn fixture(url: impl FnOnce(&Farm) -> String, arguments: impl FnOnce(&Farm) -> Vec<String>) -> Fixture {
+async fn fixture(
+    url: impl FnOnce(&Farm) -> String,
+    arguments: impl FnOnce(&Farm) -> Vec<String>,
+) -> Fixture {
     let mut farm = Farm::new().ttl(CALM).prepare().await;
     let (url, arguments) = (url(&farm), arguments(&farm));
     farm.agents[0].env.push((URL.to_owned(), url));
@@ -25,12 +28,23 @@ pub async fn with_login() -> Fixture {
     fixture(|farm| farm.database.operator_url(), |_| Vec::new()).await
 }
 
+/// An agent that has this login, and trusts `alice.key` alone.
+pub async fn with_keys() -> Fixture {
+    let keys = |farm: &Farm| {
+        let key = farm.dir().join("alice.key").display().to_string();
+        let list = farm.dir().join("trusted-keys");
+        std::fs::write(&list, farm.ok(&["key", "new", "alice", "-o", &key])).expect("the list of keys");
+        vec!["--trusted-keys".to_owned(), list.display().to_string()]
+    };
+    fixture(|farm| farm.database.operator_url(), keys).await
+}
+
 /// A request of one file.
-fn of(source: &str, text: &str) -> Value {
+pub fn of(source: &str, text: &str) -> Value {
     json!({"source": source, "files": [{"path": "jobs/a.toml", "text": text}]})
 }
 
-fn pruning(mut body: Value) -> String {
+pub fn pruning(mut body: Value) -> String {
     body["prune"] = json!(true);
     body.to_string()
 }
@@ -52,7 +66,7 @@ pub async fn jobs(f: &Fixture) -> Vec<String> {
 }
 
 /// What happens to each job.
-fn steps(answer: &Value) -> Vec<String> {
+pub fn steps(answer: &Value) -> Vec<String> {
     let jobs = answer["jobs"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let step = |step: &Value| {
         format!(
@@ -294,13 +308,7 @@ async fn an_agent_without_a_login_for_it_or_with_the_wrong_one_changes_nothing_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_definitions_must_be_signed_only_signed_ones_are_taken() {
-    let keys = |farm: &Farm| {
-        let key = farm.dir().join("alice.key").display().to_string();
-        let list = farm.dir().join("trusted-keys");
-        std::fs::write(&list, farm.ok(&["key", "new", "alice", "-o", &key])).expect("the list of keys");
-        vec!["--trusted-keys".to_owned(), list.display().to_string()]
-    };
-    let f = fixture(|farm| farm.database.operator_url(), keys).await;
+    let f = with_keys().await;
     let token = f.token("ci", "admin", "1h");
     let text = job("a", "signed");
     let mut body = of("ops", &text);

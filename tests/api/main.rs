@@ -16,6 +16,7 @@ mod limits;
 mod many;
 mod matches;
 mod proxied;
+mod prefix;
 mod restricted;
 mod same_json;
 mod schemathesis;
