@@ -1,17 +1,16 @@
 //! Definitions are changed over the API, by agents that have a login for it.
 
 use farmhand_tests::farm::{CALM, Farm};
-use farmhand_tests::pg::TestDb;
 use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 
 pub const PATH: &str = "/api/v1/definitions";
 pub const PREVIEW: &str = "/api/v1/definitions?preview=true";
-const URL: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
+pub const URL: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
 
 /// An agent that has this login.
-async fn fixture(
+pub async fn fixture(
     url: impl FnOnce(&Farm) -> String,
     arguments: impl FnOnce(&Farm) -> Vec<String>,
 ) -> Fixture {
@@ -274,36 +273,6 @@ async fn a_restricted_token_changes_its_own_definitions_alone() {
         .await
         .json();
     assert_eq!(steps(&done), ["created team-b.y", "deleted team-b.z"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_without_a_login_for_it_or_with_the_wrong_one_changes_nothing_and_says_why() {
-    let elsewhere = TestDb::new().await;
-    type Url<'a> = &'a dyn Fn(&Farm) -> String;
-    let cases: [(Url<'_>, &str); 4] = [
-        (&|_| String::new(), "without a database login"),
-        (
-            &|farm| farm.database.agent_url(),
-            "the login farm_agent has the rights of farmhand_agent",
-        ),
-        (&|farm| farm.database.url(), "the login farm has the rights of"),
-        (&|_| elsewhere.operator_url(), "it leads to another database"),
-    ];
-    for (url, why) in cases {
-        let f = fixture(url, |_| Vec::new()).await;
-        let token = f.token("ci", "admin", "1h");
-        let refused = f
-            .post(&token, PATH, &of("ops", &job("a", "1")).to_string())
-            .await
-            .problem(409);
-        let detail = refused["detail"].as_str().unwrap();
-        assert!(detail.contains(why), "{why}: {refused}");
-        assert!(
-            refused.to_string().contains("definitions-database-url"),
-            "{refused}"
-        );
-        assert!(jobs(&f).await.is_empty());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
