@@ -1,17 +1,19 @@
 //! Definitions are changed over the API, by agents that have a login for it.
 
 use farmhand_tests::farm::{CALM, Farm};
-use farmhand_tests::pg::TestDb;
 use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 
-const PATH: &str = "/api/v1/definitions";
-const PREVIEW: &str = "/api/v1/definitions?preview=true";
-const URL: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
+pub const PATH: &str = "/api/v1/definitions";
+pub const PREVIEW: &str = "/api/v1/definitions?preview=true";
+pub const URL: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
 
 /// An agent that has this login.
-async fn fixture(url: impl FnOnce(&Farm) -> String, arguments: impl FnOnce(&Farm) -> Vec<String>) -> Fixture {
+pub async fn fixture(
+    url: impl FnOnce(&Farm) -> String,
+    arguments: impl FnOnce(&Farm) -> Vec<String>,
+) -> Fixture {
     let mut farm = Farm::new().ttl(CALM).prepare().await;
     let (url, arguments) = (url(&farm), arguments(&farm));
     farm.agents[0].env.push((URL.to_owned(), url));
@@ -25,12 +27,23 @@ pub async fn with_login() -> Fixture {
     fixture(|farm| farm.database.operator_url(), |_| Vec::new()).await
 }
 
+/// An agent that has this login, and trusts `alice.key` alone.
+pub async fn with_keys() -> Fixture {
+    let keys = |farm: &Farm| {
+        let key = farm.dir().join("alice.key").display().to_string();
+        let list = farm.dir().join("trusted-keys");
+        std::fs::write(&list, farm.ok(&["key", "new", "alice", "-o", &key])).expect("the list of keys");
+        vec!["--trusted-keys".to_owned(), list.display().to_string()]
+    };
+    fixture(|farm| farm.database.operator_url(), keys).await
+}
+
 /// A request of one file.
-fn of(source: &str, text: &str) -> Value {
+pub fn of(source: &str, text: &str) -> Value {
     json!({"source": source, "files": [{"path": "jobs/a.toml", "text": text}]})
 }
 
-fn pruning(mut body: Value) -> String {
+pub fn pruning(mut body: Value) -> String {
     body["prune"] = json!(true);
     body.to_string()
 }
@@ -52,7 +65,7 @@ pub async fn jobs(f: &Fixture) -> Vec<String> {
 }
 
 /// What happens to each job.
-fn steps(answer: &Value) -> Vec<String> {
+pub fn steps(answer: &Value) -> Vec<String> {
     let jobs = answer["jobs"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let step = |step: &Value| {
         format!(
@@ -263,44 +276,8 @@ async fn a_restricted_token_changes_its_own_definitions_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_without_a_login_for_it_or_with_the_wrong_one_changes_nothing_and_says_why() {
-    let elsewhere = TestDb::new().await;
-    type Url<'a> = &'a dyn Fn(&Farm) -> String;
-    let cases: [(Url<'_>, &str); 4] = [
-        (&|_| String::new(), "without a database login"),
-        (
-            &|farm| farm.database.agent_url(),
-            "the login farm_agent has the rights of farmhand_agent",
-        ),
-        (&|farm| farm.database.url(), "the login farm has the rights of"),
-        (&|_| elsewhere.operator_url(), "it leads to another database"),
-    ];
-    for (url, why) in cases {
-        let f = fixture(url, |_| Vec::new()).await;
-        let token = f.token("ci", "admin", "1h");
-        let refused = f
-            .post(&token, PATH, &of("ops", &job("a", "1")).to_string())
-            .await
-            .problem(409);
-        let detail = refused["detail"].as_str().unwrap();
-        assert!(detail.contains(why), "{why}: {refused}");
-        assert!(
-            refused.to_string().contains("definitions-database-url"),
-            "{refused}"
-        );
-        assert!(jobs(&f).await.is_empty());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn where_definitions_must_be_signed_only_signed_ones_are_taken() {
-    let keys = |farm: &Farm| {
-        let key = farm.dir().join("alice.key").display().to_string();
-        let list = farm.dir().join("trusted-keys");
-        std::fs::write(&list, farm.ok(&["key", "new", "alice", "-o", &key])).expect("the list of keys");
-        vec!["--trusted-keys".to_owned(), list.display().to_string()]
-    };
-    let f = fixture(|farm| farm.database.operator_url(), keys).await;
+    let f = with_keys().await;
     let token = f.token("ci", "admin", "1h");
     let text = job("a", "signed");
     let mut body = of("ops", &text);

@@ -17,6 +17,7 @@ mod import_hosts;
 mod import_systemd;
 mod import_verify;
 mod pools;
+mod prefix;
 mod pty;
 mod reading;
 mod rename;

@@ -64,8 +64,8 @@ const JOBS: &str = "
     command = 'head -c 300000 /dev/zero | tr \"\\\\0\" x'
 ";
 
-const FAILING: &str =
-    "[job.fails]\nwhere = { storm = 'yes' }\nschedule = '* * * * * *'\ncommand = ['false']\n";
+const FAILING: &str = "[job.fails]\nwhere = { storm = 'yes' }\nschedule = '* * * * * *'\ncommand = ['false']\nowner = 'payments'\n\
+    runbook = 'https://wiki.example.org/fails'\n";
 const LATE: &str = "[job.late]\nwhere = { storm = 'yes' }\nschedule = '*/2 * * * * *'\ncommand = [WITNESS, '600000', 'beat=1000']\n";
 
 /// n1 and n2 take over from n3; n4 has a long lease.
@@ -217,12 +217,24 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
         ),
         (&"stuck".into(), &"n4".into(), &"stalled".into())
     );
-    provoked
+    let fails = provoked
         .arrives_of("FarmhandJobFailing", Some("fails"), failing, &farm)
         .await;
-    provoked
+    assert_eq!(
+        (&fails.labels["owner"], &fails.labels["runbook"]),
+        (&"payments".into(), &"https://wiki.example.org/fails".into())
+    );
+    let told = fails.annotations["description"].as_str().expect("a description");
+    let of_job = " Its owner: payments. Its runbook: https://wiki.example.org/fails";
+    assert!(told.ends_with(of_job), "{told}");
+    let missed = provoked
         .arrives_of("FarmhandJobMissedDeadline", Some("late"), late, &farm)
         .await;
+    let told = missed.annotations["description"].as_str().expect("a description");
+    assert!(
+        missed.labels["owner"].is_null() && !told.contains("Its owner"),
+        "{told}"
+    );
     for run in others {
         farm.over(run, SOON).await;
     }

@@ -33,13 +33,24 @@ impl Definitions {
         Trust::now(self.trusted_keys.as_deref())
     }
 
+    async fn check(&self, farm: &Db) -> Result<(), StoreError> {
+        let check = || logins::check(farm, &self.db, Login::Definitions);
+        self.checked.get_or_try_init(check).await.copied()
+    }
+
+    /// Says in the log what its requests would be refused for.
+    pub(crate) async fn warn(&self, farm: &Db) {
+        if let Err(error) = self.check(farm).await {
+            tracing::warn!("no definitions can be changed over the API now: {error}");
+        }
+    }
+
     /// Its connections, once it is found to be the login that it should be; `farm` has the agent's own.
     ///
     /// # Errors
     /// It is another one, or the database is away.
     pub(crate) async fn db(&self, farm: &Db) -> Result<&Db, Problem> {
-        let check = || logins::check(farm, &self.db, Login::Definitions);
-        match self.checked.get_or_try_init(check).await {
+        match self.check(farm).await {
             Ok(()) => Ok(&self.db),
             Err(StoreError::NotReady { why, fix }) => {
                 Err(Problem::refused("this agent cannot change definitions")

@@ -60,6 +60,14 @@ pub async fn serve(listener: TcpListener, app: App, serving: Serving) {
     let (router, health) = (router(&app, &serving), health_router(&app));
     let open = Open::of(CONNECTIONS, PER_ADDRESS);
     let reserved = Open::of(RESERVED, RESERVED_PER_ADDRESS);
+    if serving.api {
+        let app = app.clone();
+        tokio::spawn(async move {
+            if let Some(login) = &app.definitions {
+                login.warn(&app.db).await;
+            }
+        });
+    }
     let mut folding = tokio::time::interval(Duration::from_secs(10));
     loop {
         let (stream, remote) = tokio::select! {

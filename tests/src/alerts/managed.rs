@@ -26,7 +26,7 @@ pub fn managed(source: &Source) -> String {
 }
 
 fn rule(source: &Source, alert: &Alert) -> Value {
-    let mut expr = alert.expr.trim().to_owned();
+    let mut expr = alert.expr();
     for record in &source.records {
         expr = expr.replace(&record.name, &format!("({})", record.expr.trim()));
     }

@@ -17,6 +17,11 @@ pub use time::{Scale, seconds};
 /// Where runbooks are read, by their names.
 pub const RUNBOOKS: &str = "https://github.com/farmhand/farmhand/blob/main/docs/runbooks";
 
+/// Whose the job of an alert is, and what its own runbook is, where it has them.
+const JOB_INFO: &str = "topk by (job, job_name) (1, farmhand_farm_job_info)";
+const OF_JOB: &str = "{{ with $labels.owner }} Its owner: {{ . }}.{{ end }}\
+    {{ with $labels.runbook }} Its runbook: {{ . }}{{ end }}";
+
 /// The whole source.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +64,27 @@ pub struct Alert {
 pub struct Case {
     pub at: String,
     pub series: BTreeMap<String, String>,
+}
+
+impl Alert {
+    fn is_of_jobs(&self) -> bool {
+        self.summary.contains("$labels.job_name")
+    }
+
+    /// With the labels of the job's definition. One without any, or with no series of its own, is told as well.
+    fn expr(&self) -> String {
+        let expr = self.expr.trim();
+        if !self.is_of_jobs() {
+            return expr.to_owned();
+        }
+        let by = "on (job, job_name)";
+        format!("({expr})\n* {by} group_left (owner, runbook) {JOB_INFO}\nor {by} ({expr})")
+    }
+
+    fn description(&self) -> String {
+        let of_job = if self.is_of_jobs() { OF_JOB } else { "" };
+        format!("{}{of_job}", self.description)
+    }
 }
 
 /// The repository's root.

@@ -14,7 +14,7 @@ pub fn rules(source: &Source, scale: Scale) -> String {
     let alerts = source.alerts.iter().map(|a| {
         json!({
             "alert": a.name,
-            "expr": scale.expression(a.expr.trim()),
+            "expr": scale.expression(&a.expr()),
             "for": scale.hold(&a.hold),
             "labels": {"severity": a.severity},
             "annotations": annotations(a),
@@ -32,7 +32,7 @@ pub fn rules(source: &Source, scale: Scale) -> String {
 pub(super) fn annotations(alert: &Alert) -> Value {
     json!({
         "summary": alert.summary,
-        "description": alert.description,
+        "description": alert.description(),
         "runbook_url": format!("{RUNBOOKS}/{}.md", alert.runbook),
     })
 }

@@ -164,7 +164,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
 }
 
 /// The database with another login than the agent's own, where one is named.
-fn other_database(url: Option<&str>, login: Login) -> Result<Option<DbConfig>, Failure> {
+pub(super) fn other_database(url: Option<&str>, login: Login) -> Result<Option<DbConfig>, Failure> {
     let config = url.map(|url| DbConfig::for_login(url, login)).transpose();
     let config = config.map_err(|error| {
         let example = "postgresql://login@db.example.com/farmhand";

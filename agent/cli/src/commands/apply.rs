@@ -15,7 +15,7 @@ pub(crate) struct ApplyArgs {
     #[arg(required = true)]
     pub(super) path: Vec<PathBuf>,
     #[command(flatten)]
-    set: job_files::SetArgs,
+    environment: job_files::EnvironmentArgs,
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
@@ -37,8 +37,9 @@ pub(crate) struct ApplyArgs {
 }
 
 pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let request = request(&args.path, args.source.as_deref(), args.prune, args.take_over)?;
-    let (files_read, all) = load(&args.path, &args.set, as_json)?;
+    let (name, prefix) = (args.source.as_deref(), &args.environment.prefix);
+    let request = request(&args.path, name, prefix, args.prune, args.take_over)?;
+    let (files_read, all) = load(&args.path, &args.environment, as_json)?;
     if args.dry_run {
         database.url().map_err(good_without_database)?;
     }
@@ -89,14 +90,14 @@ fn good_without_database(mut failure: Failure) -> Failure {
 pub(super) fn request(
     paths: &[PathBuf],
     name: Option<&str>,
+    prefix: &str,
     prune: bool,
     take_over: bool,
 ) -> Result<Request, Failure> {
     Ok(Request {
-        sources: sources(paths, name, prune)?,
-        named: name.is_some(),
         prune,
         take_over,
+        ..Request::of(&sources(paths, name, prune)?, name.is_some(), prefix)
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use farmhand_core::definition::{Definitions, StoredJob, check_triggers, load_with};
+use farmhand_core::definition::{Definitions, StoredJob, check_triggers};
 use farmhand_core::document::{Located, Mistakes, Source};
 use farmhand_core::release;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -19,7 +19,7 @@ pub(crate) struct CheckArgs {
     #[arg(required_unless_present = "table")]
     path: Vec<PathBuf>,
     #[command(flatten)]
-    set: job_files::SetArgs,
+    environment: job_files::EnvironmentArgs,
     /// Instead of files: a table of the database (SCHEMA.NAME); a table job for it is proposed, and what it lacks is told.
     /// Exit code 4 if it lacks something
     #[arg(long, value_name = "TABLE", conflicts_with = "path")]
@@ -44,7 +44,9 @@ pub(super) fn run(args: &CheckArgs, as_json: bool) -> Outcome {
     };
     let (names, mistakes, jobs) = match (job_files::read_each(&args.path), format) {
         (Ok(sources), _) => {
-            let checked = load_with(&sources, &args.set.vars())
+            let checked = args
+                .environment
+                .load(&sources)
                 .and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
             if format == Format::Text {
                 text(&sources, &checked);

@@ -23,7 +23,7 @@ pub(crate) struct DiffArgs {
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     path: Vec<PathBuf>,
     #[command(flatten)]
-    set: job_files::SetArgs,
+    environment: job_files::EnvironmentArgs,
     /// A job, whose revisions are compared
     #[arg(long, value_name = "NAME", add = completion::job_names())]
     job: Option<String>,
@@ -82,9 +82,10 @@ pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 }
 
 async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, Failure> {
-    let request = request(&args.path, args.source.as_deref(), args.prune, args.take_over)?;
+    let (name, prefix) = (args.source.as_deref(), &args.environment.prefix);
+    let request = request(&args.path, name, prefix, args.prune, args.take_over)?;
     let present = Present::read(db).await?;
-    let wanted = read_files(&args.path, &args.set, as_json)?;
+    let wanted = read_files(&args.path, &args.environment, as_json)?;
     Ok(present.plan(db, wanted, request).await?.diffs())
 }
 

@@ -6,10 +6,13 @@ use std::time::Instant;
 
 use clap::Args;
 use farmhand_core::release;
+use farmhand_store::logins::{self, Login};
 use farmhand_store::{Db, DbConfig, StoreError, bound, epochs, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::agent::other_database;
+use super::database::without_password;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
 use crate::doctor::{Check, Level, availability, database, machine, rights, worst};
 
@@ -23,6 +26,10 @@ pub(crate) struct DoctorArgs {
     /// The agent's address, for which its login must do [env: FARMHAND_ADDRESS] [default: the node's name]
     #[arg(long)]
     address: Option<String>,
+    /// An operator's login, with which the agent changes definitions over the API; no password here
+    /// [env: FARMHAND_DEFINITIONS_DATABASE_URL] [default: none]
+    #[arg(long, value_name = "URL")]
+    definitions_database_url: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -43,8 +50,12 @@ pub(super) fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
         None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
     let address = address(args.address.as_deref(), &env);
+    let definitions = definitions(args.definitions_database_url.as_deref(), &env)?;
     let mut checks = machine::judge(&machine::look(&state_dir));
-    let looked = async { Ok(look_at_database(&args.database, &address, &mut checks).await) };
+    let looked = async {
+        let looked = look_at_database(&args.database, &address, definitions.as_ref(), &mut checks);
+        Ok(looked.await)
+    };
     let reached = super::runtime::block_on(looked)?;
     if as_json {
         out::json(&Report {
@@ -69,8 +80,23 @@ fn address(given: Option<&str>, env: &BTreeMap<String, String>) -> String {
         .unwrap_or_else(|| gethostname::gethostname().to_string_lossy().into_owned())
 }
 
+/// The agent's login for definitions, where it has one.
+fn definitions(given: Option<&str>, env: &BTreeMap<String, String>) -> Result<Option<DbConfig>, Failure> {
+    const VARIABLE: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
+    let given = given.map(|url| without_password(url, "--definitions-database-url", VARIABLE));
+    let given = given.transpose().map_err(Failure::usage)?;
+    let url = given.or_else(|| env.get(VARIABLE).filter(|url| !url.is_empty()).cloned());
+    let config = other_database(url.as_deref(), Login::Definitions)?;
+    Ok(config.map(|config| config.with_application_name("farmhand cli").with_listen(false)))
+}
+
 /// Adds what can be said of the database, and answers how far it got.
-async fn look_at_database(args: &DatabaseArgs, address: &str, checks: &mut Vec<Check>) -> Exit {
+async fn look_at_database(
+    args: &DatabaseArgs,
+    address: &str,
+    definitions: Option<&DbConfig>,
+    checks: &mut Vec<Check>,
+) -> Exit {
     let config = match args.config() {
         Ok(config) => config,
         Err(failure) => {
@@ -122,6 +148,10 @@ async fn look_at_database(args: &DatabaseArgs, address: &str, checks: &mut Vec<C
             checks.extend(crate::doctor::bound::judge(&found, address, &own));
         }
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    if let Some(login) = definitions {
+        let found = logins::check(&db, &Db::new(login), Login::Definitions).await;
+        checks.push(crate::doctor::definitions::judge(found, &login.target()));
     }
     match notify::targets(&db).await {
         Ok(found) => checks.extend(found.iter().map(crate::doctor::notify::judge)),

@@ -19,17 +19,25 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "write NAME=VALUE".to_owned())
 }
 
-/// What the files' variables are here.
+/// What the files are in this environment.
 #[derive(Args, Debug)]
-pub(super) struct SetArgs {
+pub(super) struct EnvironmentArgs {
     /// The value of a variable, which the files refer to as ${vars.NAME}; wins over [vars]; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
+    /// Before the names of all jobs, pools and targets that the files define, and wherever they name these: staging-
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(super) prefix: String,
 }
 
-impl SetArgs {
-    pub(crate) fn vars(&self) -> BTreeMap<String, String> {
-        self.set.iter().cloned().collect()
+impl EnvironmentArgs {
+    /// What these files define.
+    ///
+    /// # Errors
+    /// Every mistake in them.
+    pub(super) fn load(&self, sources: &[Source]) -> Result<Definitions, Mistakes> {
+        let set: BTreeMap<String, String> = self.set.iter().cloned().collect();
+        load_with(sources, &set, &self.prefix)
     }
 }
 
@@ -37,19 +45,25 @@ impl SetArgs {
 ///
 /// # Errors
 /// Files that cannot be read, and every mistake in them.
-pub(super) fn read_files(paths: &[PathBuf], set: &SetArgs, as_json: bool) -> Result<Files, Failure> {
-    let (sources, all) = load(paths, set, as_json)?;
+pub(super) fn read_files(
+    paths: &[PathBuf],
+    environment: &EnvironmentArgs,
+    as_json: bool,
+) -> Result<Files, Failure> {
+    let (sources, all) = load(paths, environment, as_json)?;
     Ok(Files::of(&sources, all))
 }
 
 /// As [`read_files`], with the text of the files.
 pub(super) fn load(
     paths: &[PathBuf],
-    set: &SetArgs,
+    environment: &EnvironmentArgs,
     as_json: bool,
 ) -> Result<(Vec<Source>, Definitions), Failure> {
     let sources = read_all(paths)?;
-    let all = load_with(&sources, &set.vars()).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let all = environment
+        .load(&sources)
+        .map_err(|mistakes| refuse(&mistakes, as_json))?;
     Ok((sources, all))
 }
 

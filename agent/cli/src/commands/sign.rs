@@ -20,7 +20,7 @@ pub(crate) struct SignArgs {
     #[arg(required = true)]
     path: Vec<PathBuf>,
     #[command(flatten)]
-    set: job_files::SetArgs,
+    environment: job_files::EnvironmentArgs,
     /// The file of the private key
     #[arg(long, value_name = "FILE", env = "FARMHAND_SIGNING_KEY")]
     key: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct SignArgs {
 pub(crate) fn run(args: &SignArgs, as_json: bool) -> Outcome {
     let key = key::read(&args.key)?;
     let mut by_file: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();
-    for job in read_files(&args.path, &args.set, as_json)?.jobs {
+    for job in read_files(&args.path, &args.environment, as_json)?.jobs {
         by_file.entry(job.source.clone()).or_default().push(job);
     }
     if by_file.contains_key("-") {

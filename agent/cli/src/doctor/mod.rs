@@ -4,6 +4,7 @@
 pub(crate) mod availability;
 pub(crate) mod bound;
 pub(crate) mod database;
+pub(crate) mod definitions;
 pub(crate) mod epoch;
 pub(crate) mod machine;
 pub(crate) mod notify;

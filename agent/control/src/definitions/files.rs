@@ -60,13 +60,13 @@ impl Files {
         }
     }
 
-    /// All of it, whichever file it is in.
-    pub fn belong_to(&mut self, source: &str) {
+    /// By the file that it is in.
+    pub(super) fn belong_to(&mut self, source: impl Fn(&str) -> String) {
         let jobs = self.jobs.iter_mut().map(|job| &mut job.source);
         let pools = self.pools.iter_mut().map(|pool| &mut pool.source);
         let targets = self.targets.iter_mut().map(|target| &mut target.source);
         for of in jobs.chain(pools).chain(targets) {
-            source.clone_into(of);
+            *of = source(of);
         }
     }
 }
@@ -76,6 +76,14 @@ pub fn source_name(name: &str) -> Option<String> {
     // A slash at the end says that it is a directory.
     let name = name.trim().trim_end_matches('/');
     (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// A source whose names have a prefix. No name has a colon, so it is no other prefix's.
+pub(super) fn source_with(prefix: &str, source: &str) -> String {
+    if prefix.is_empty() {
+        return source.to_owned();
+    }
+    format!("{prefix}:{source}")
 }
 
 /// A definition as the database has it.

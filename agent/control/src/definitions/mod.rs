@@ -20,6 +20,7 @@ use farmhand_store::{Db, Role, StoreError, tables};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use self::files::source_with;
 use crate::{Kind, Refusal, jobs};
 
 pub use diff::{Diff, between, changed, without_path};
@@ -38,6 +39,8 @@ pub struct Request {
     pub sources: Vec<String>,
     /// All that is in the files belongs to the first of them, whichever file it is in.
     pub named: bool,
+    /// Before all names that the files define.
+    pub prefix: String,
     /// Delete what these sources defined before and do not define any more.
     pub prune: bool,
     /// Take over what another source defines.
@@ -92,6 +95,24 @@ pub struct Tables {
 }
 
 impl Request {
+    /// Of these sources, with this prefix: the same files with another one are other sources.
+    pub fn of(sources: &[String], named: bool, prefix: &str) -> Self {
+        Self {
+            sources: sources.iter().map(|source| source_with(prefix, source)).collect(),
+            named,
+            prefix: prefix.to_owned(),
+            prune: false,
+            take_over: false,
+        }
+    }
+
+    fn source_of(&self, file: &str) -> String {
+        match self.sources.first().filter(|_| self.named) {
+            Some(name) => name.clone(),
+            None => source_with(&self.prefix, file),
+        }
+    }
+
     fn scope<'a>(&'a self, present: &'a Present, renames: &'a [(String, String)]) -> Scope<'a> {
         Scope {
             sources: Some(&self.sources),
@@ -134,11 +155,7 @@ impl Present {
     /// As the store; 4 for what another source defines or needs.
     pub async fn plan(self, db: &Db, mut wanted: Files, request: Request) -> Result<Plan, Refusal> {
         let renames = plan::renames(&wanted.jobs, &self.jobs);
-        if request.named
-            && let Some(name) = request.sources.first()
-        {
-            wanted.belong_to(name);
-        }
+        wanted.belong_to(|file| request.source_of(file));
         let scope = request.scope(&self, &renames);
         source::check_sources(&wanted.jobs, &self.jobs, &scope)?;
         let pool_rows = every(|paging| async move { reading::pools(db, &paging).await });

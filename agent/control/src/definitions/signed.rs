@@ -52,7 +52,7 @@ pub fn attach<E: From<Refusal>>(
                     Kind::Refused,
                     format!("job {} of {} {what}", job.name, job.source),
                 )
-                .next("`farmhand job sign FILE --key KEY` signs it; nothing was applied")
+                .next("`farmhand job sign FILE --key KEY` signs it, with the same --set and --prefix; nothing was applied")
                 .into());
             }
         }

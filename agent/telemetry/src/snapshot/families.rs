@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts, Registry};
 
+use super::deadlines::ForPeople;
+
 /// States that are always shown, zero included, so that a rule never compares with nothing.
 const NODE_STATES: [&str; 7] = [
     "ready", "blocked", "cordoned", "draining", "expired", "lost", "closed",
@@ -16,6 +18,7 @@ const LEASE_STATES: [&str; 4] = ["healthy", "expired", "stalled", "overrun"];
 pub(crate) fn families(
     farm: &FarmSnapshot,
     deadline: impl Fn(&JobPoint) -> Option<Timestamp>,
+    people: impl Fn(&JobPoint) -> Option<ForPeople>,
 ) -> Vec<MetricFamily> {
     let mut all = Families(Registry::new());
     all.one(
@@ -116,6 +119,16 @@ pub(crate) fn families(
         farm.jobs_left_out as f64,
     );
     all.jobs(&farm.jobs, deadline);
+    let info = all.gauge(
+        "job_info",
+        "Constant 1, labelled by the job's owner and runbook; of jobs that have one of them",
+        &["job_name", "owner", "runbook"],
+    );
+    for job in &farm.jobs {
+        if let Some(ForPeople { owner, runbook }) = people(job) {
+            info.with_label_values(&[&job.job_id, &owner, &runbook]).set(1.0);
+        }
+    }
     all.0.gather()
 }
 
@@ -212,7 +225,7 @@ mod tests {
                 assert_eq!(metric.get_label().iter().find(bad), None, "{}", family.name());
             }
         }
-        let empty = families(&FarmSnapshot::default(), |_| None);
+        let empty = families(&FarmSnapshot::default(), |_| None, |_| None);
         let leases = empty.iter().find(|f| f.name() == "farmhand_farm_leases").unwrap();
         assert_eq!(leases.get_metric().len(), 4);
     }
@@ -222,7 +235,7 @@ mod tests {
         let mut farm = FarmSnapshot::default();
         farm.queue.insert("running".into(), 5);
         farm.unhealthy.insert("overrun".into(), 2);
-        let leases = families(&farm, |_| None)
+        let leases = families(&farm, |_| None, |_| None)
             .into_iter()
             .find(|f| f.name() == "farmhand_farm_leases")
             .unwrap();

@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 pub use deadlines::Deadlines;
+use deadlines::ForPeople;
 pub(crate) use families::families;
 pub use usual::SlowRun;
 
@@ -128,7 +129,11 @@ impl Snapshots {
         if let Err(e) = state.deadlines.learn(db, &farm.jobs).await {
             tracing::debug!("definitions for deadlines: {e}");
         }
-        let families = families(&farm, |job| state.deadlines.of(job));
+        let families = families(
+            &farm,
+            |job| state.deadlines.of(job),
+            |job| state.deadlines.people(job).cloned(),
+        );
         self.metrics.expose_farm(families, until);
         // The gauges are exposed, whatever becomes of this.
         let slow = state.usual.look(db).await.unwrap_or_else(|e| {
@@ -181,7 +186,11 @@ pub fn timetable(every: Duration, own: u64) -> String {
 
 /// The farm's families with every series that there may be, for those who ask which metrics exist.
 pub fn sample() -> Vec<prometheus::proto::MetricFamily> {
-    families(&FarmSnapshot::sample(), |job| job.next_run)
+    families(
+        &FarmSnapshot::sample(),
+        |job| job.next_run,
+        |_| Some(ForPeople::default()),
+    )
 }
 
 #[cfg(test)]

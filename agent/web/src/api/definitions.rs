@@ -54,6 +54,10 @@ struct JobFiles {
     /// Values of variables, which the files refer to as `${vars.NAME}`; they win over `[vars]`
     #[serde(default)]
     set: BTreeMap<String, String>,
+    /// Before the names of all jobs, pools and targets that the files define
+    #[serde(default)]
+    #[schema(max_length = 100)]
+    prefix: String,
     /// Delete what this source defined before and does not define any more; other sources' jobs stay
     #[serde(default)]
     prune: bool,
@@ -86,7 +90,10 @@ async fn apply(
     turn: Option<Extension<Turn>>,
     Json(body): Json<JobFiles>,
 ) -> Result<Json<Applied>, Problem> {
-    let command = format!("farmhand job apply --source {}", shell_word(&body.source));
+    let mut command = format!("farmhand job apply --source {}", shell_word(&body.source));
+    if !body.prefix.is_empty() {
+        command.push_str(&format!(" --prefix {}", shell_word(&body.prefix)));
+    }
     let done = change(&app, &caller, body, query.preview, turn).await;
     if let Err(problem) = &done
         && problem.status() == StatusCode::FORBIDDEN
@@ -112,11 +119,12 @@ async fn change(
         signatures,
         set,
     } = Asked::of(body)?;
+    let prefix = request.prefix.clone();
     // Thousands of definitions take a while, and the agent's own work does not wait for it.
     let held = turn.clone();
     let read = tokio::task::spawn_blocking(move || {
         let _held = held;
-        load_with(&sources, &set).map(|all| (sources, all))
+        load_with(&sources, &set, &prefix).map(|all| (sources, all))
     });
     let (sources, all) = read.await.map_err(|error| {
         tracing::error!("API: {error}");
@@ -184,10 +192,9 @@ impl Asked {
             });
         }
         let request = Request {
-            sources: vec![name],
-            named: true,
             prune: body.prune,
             take_over: body.take_over,
+            ..Request::of(&[name], true, &body.prefix)
         };
         Ok(Self {
             request,

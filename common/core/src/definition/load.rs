@@ -8,9 +8,9 @@ use toml::de::DeTable;
 use super::job::{JobLayer, Shared, read_job};
 use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
-use super::twice::{Place, defined_twice};
+use super::twice::{Place, defined_twice, too_long};
 use super::vars::Vars;
-use super::{JobSpec, needs};
+use super::{JobSpec, needs, prefix as prefixes};
 use crate::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
 
 /// One job as a file defines it.
@@ -54,14 +54,19 @@ pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
 /// # Errors
 /// Every mistake of every file.
 pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
-    load_with(sources, &BTreeMap::new())
+    load_with(sources, &BTreeMap::new(), "")
 }
 
-/// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`.
+/// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`. What the files define has
+/// the prefix before its name, wherever they name it.
 ///
 /// # Errors
 /// Every mistake of every file.
-pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<Definitions, Mistakes> {
+pub fn load_with(
+    sources: &[Source],
+    set: &BTreeMap<String, String>,
+    prefix: &str,
+) -> Result<Definitions, Mistakes> {
     let sinks: Vec<Sink<'_>> = (sources.iter().enumerate())
         .map(|(index, source)| Sink::new(index, &source.text))
         .collect();
@@ -78,6 +83,7 @@ pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<D
         vars.fill(table, sink);
     }
     faults.extend(vars.unknown(set));
+    faults.extend(prefixes::fault(prefix));
     // They stand on the command line, in no file.
     if let Some(first) = sinks.first() {
         faults
@@ -109,6 +115,9 @@ pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<D
         source: job.source,
         span: &job.span,
     });
+    problems.extend(too_long(prefix, "job", named.clone()));
+    problems.extend(shared.pools.too_long(prefix));
+    problems.extend(shared.targets.too_long(prefix));
     problems.extend(defined_twice("job", named, sources));
     problems.extend(former_names(&jobs, sources));
     problems.extend(vars.duplicates(sources));
@@ -119,7 +128,9 @@ pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<D
     jobs.sort_by(|a, b| a.name.cmp(&b.name));
     let pools = shared.pools.into_definitions();
     let targets = shared.targets.into_definitions();
-    Ok(Definitions { jobs, pools, targets })
+    let mut all = Definitions { jobs, pools, targets };
+    all.put_before(prefix);
+    Ok(all)
 }
 
 /// A job's former name is another one than its own, and no other job's.

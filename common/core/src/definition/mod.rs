@@ -28,6 +28,7 @@ mod observe;
 mod params;
 mod placement;
 mod pools;
+mod prefix;
 mod retry;
 mod schema;
 #[cfg(test)]

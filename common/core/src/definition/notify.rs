@@ -6,7 +6,7 @@ use super::JobSpec;
 use super::keys::NOTIFY;
 use super::needs::unknown;
 use super::stored::read;
-use super::twice::Defined;
+use super::twice::{Defined, too_long};
 use crate::document::{Found, Problem, Reader, Source, Wrong};
 use crate::notify::TargetSpec;
 
@@ -40,6 +40,11 @@ impl Targets {
     /// Targets that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
         self.0.duplicates("target", sources)
+    }
+
+    /// Those whose names the prefix makes too long.
+    pub fn too_long(&self, prefix: &str) -> Vec<Problem> {
+        too_long(prefix, "target", self.0.places())
     }
 
     /// Reports the targets that a job names and no file defines.

@@ -4,7 +4,7 @@ use super::JobSpec;
 use super::keys::POOL;
 use super::needs::unknown;
 use super::stored::stored;
-use super::twice::Defined;
+use super::twice::{Defined, too_long};
 use crate::document::{Problem, Reader, Source, Wrong};
 
 /// A pool as a file defines it.
@@ -49,6 +49,11 @@ impl Pools {
     /// Pools that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
         self.0.duplicates("pool", sources)
+    }
+
+    /// Those whose names the prefix makes too long.
+    pub fn too_long(&self, prefix: &str) -> Vec<Problem> {
+        too_long(prefix, "pool", self.0.places())
     }
 
     /// Reports the pools that a job names and no file defines.

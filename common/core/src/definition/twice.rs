@@ -44,14 +44,18 @@ impl<T> Defined<T> {
 
     /// Those that two files define.
     pub fn duplicates(&self, kind: &str, sources: &[Source]) -> Vec<Problem> {
-        let places = self.0.iter().flat_map(|(name, all)| {
+        defined_twice(kind, self.places(), sources)
+    }
+
+    /// Where each stands.
+    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        self.0.iter().flat_map(|(name, all)| {
             all.iter().map(move |(_, source, span)| Place {
                 name,
                 source: *source,
                 span,
             })
-        });
-        defined_twice(kind, places, sources)
+        })
     }
 
     /// The first of this name.
@@ -108,4 +112,29 @@ pub(super) fn defined_twice<'a>(
         });
     }
     problems
+}
+
+/// Names that the prefix makes too long.
+pub(super) fn too_long<'a>(
+    prefix: &str,
+    kind: &str,
+    places: impl IntoIterator<Item = Place<'a>>,
+) -> Vec<Problem> {
+    let long = |place: &Place<'_>| {
+        is_resource_name(place.name)
+            && is_resource_name(prefix)
+            && !is_resource_name(&format!("{prefix}{}", place.name))
+    };
+    let problem = |place: Place<'_>| Problem {
+        source: place.source,
+        span: place.span.clone(),
+        what: format!(
+            "{kind} `{}` has {} characters with the prefix `{prefix}`",
+            place.name,
+            prefix.len() + place.name.len()
+        ),
+        fix: format!("use a shorter name or a shorter prefix: {NAME_RULE}"),
+        related: None,
+    };
+    places.into_iter().filter(long).map(problem).collect()
 }

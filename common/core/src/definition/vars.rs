@@ -198,7 +198,7 @@ mod tests {
         };
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let set: BTreeMap<String, String> = set.iter().map(owned).collect();
-        let all = load_with(&[source], &set).map_err(|mistakes| {
+        let all = load_with(&[source], &set, "").map_err(|mistakes| {
             let wrong = mistakes.located().into_iter();
             wrong
                 .map(|w| format!("{} {}; {}", w.line, w.what, w.fix))
@@ -319,13 +319,13 @@ mod tests {
         };
         let job = file("b", "[job.a]\ncommand = '${vars.x}'\n");
         let none = BTreeMap::new();
-        assert!(load_with(&[job.clone(), file("a", "[vars]\nx = 'y'\n")], &none).is_ok());
+        assert!(load_with(&[job.clone(), file("a", "[vars]\nx = 'y'\n")], &none, "").is_ok());
         let twice = [
             job,
             file("a", "[vars]\nx = 'y'\n"),
             file("c", "[vars]\nx = 'z'\n"),
         ];
-        let wrong = load_with(&twice, &none).unwrap_err().located();
+        let wrong = load_with(&twice, &none, "").unwrap_err().located();
         assert_eq!(wrong[0].what, "variable `x` is already defined in a");
     }
 }
