@@ -42,6 +42,16 @@ fn a_schedule_says_what_it_does() {
             "0 4 */2 * FRI-SUN",
             "at 04:00 on the 1st, the 3rd, the 5th, the 7th, the 9th, the 11th, the 13th, the 15th, the 17th, the 19th, the 21st, the 23rd, the 25th, the 27th, the 29th and the 31st if it is Friday to Sunday",
         ),
+        ("0 4 13 * +FRI", "at 04:00 on the 13th if it is a Friday"),
+        (
+            "0 4 1,L * +TUE,THU",
+            "at 04:00 on the 1st and the last day of the month if it is a Tuesday or a Thursday",
+        ),
+        (
+            "0 4 24-31 12 +1-5",
+            "at 04:00 on the 24th to the 31st if it is a weekday in December",
+        ),
+        ("0 4 1-31 * FRI", "at 04:00"),
         ("*/10 * * * * *", "every 10 seconds"),
         ("15 30 2 * * *", "at 02:30:15"),
         ("* * 3 * * *", "every second from 03:00 to 03:59"),

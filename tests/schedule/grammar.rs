@@ -194,6 +194,34 @@ fn both_day_fields_are_ored_unless_one_begins_with_a_star() {
 }
 
 #[test]
+fn a_plus_before_the_weekday_joins_the_day_fields_by_and() {
+    let cases = [
+        ("0 0 13 * +FRI", ["2026-02-13", "2026-03-13", "2026-11-13"]),
+        (
+            "0 0 24-31 12 +MON-FRI",
+            ["2026-12-24", "2026-12-25", "2026-12-28"],
+        ),
+        ("0 0 L-2,L * +MON", ["2026-08-31", "2026-09-28", "2026-11-30"]),
+        ("0 0 1-7 * +1,FRIL", ["2026-01-05", "2026-02-02", "2026-03-02"]),
+        ("0 0 * * +FRI", ["2026-01-02", "2026-01-09", "2026-01-16"]),
+    ];
+    for (expression, days) in cases {
+        let want = days.map(|d| format!("{d}T00:00:00Z"));
+        assert_eq!(
+            after(&utc(expression), "2026-01-01T00:00:00Z", 3),
+            want,
+            "{expression}"
+        );
+    }
+    let error = parse_in("0 0 8 * +FRI#1", "UTC", DstPolicy::Once).unwrap_err();
+    assert!(error.to_string().contains("such a day (8 +FRI#1)"), "{error}");
+    assert_eq!(refused("0 0 13 * +FOO").1, 11);
+    assert_eq!(refused("0 0 13 * +").1, 11);
+    assert_eq!(refused("0 0 13 * FRI,+SUN").1, 14);
+    refused("0 0 13 +1 *");
+}
+
+#[test]
 fn special_days_are_found() {
     let cases = [
         ("0 0 L * *", ["2026-01-31", "2026-02-28", "2026-03-31"]),

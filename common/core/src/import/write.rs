@@ -17,6 +17,8 @@ pub(crate) enum Piece {
     Comment(String),
     /// Mail for people: the target's name, and the addresses.
     Mail(String, Vec<String>),
+    /// A calendar of the next job: its name, and the only days on which that runs.
+    Calendar(String, Vec<String>),
     Job(Box<Draft>),
 }
 
@@ -152,6 +154,10 @@ impl Import {
                     let _ = writeln!(out, "[notify.{}]", bare(name));
                     key(&mut out, "email", &list(addresses));
                     key(&mut out, "on", "[\"failure\", \"recovery\"]");
+                }
+                Piece::Calendar(name, days) => {
+                    let _ = writeln!(out, "\n[calendar.{}]", bare(name));
+                    key(&mut out, "include", &list(days));
                 }
                 Piece::Job(draft) => job(&mut out, draft),
             }

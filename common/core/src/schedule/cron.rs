@@ -24,7 +24,7 @@ pub(super) struct Days {
     pub dow_last: u8,
     /// Bit 8·(k-1) + n: the k-th weekday n of the month (`n#k`).
     pub dow_nth: u64,
-    /// One of the two fields begins with `*`: both must agree (Vixie's rule), else either is enough.
+    /// One of the two fields begins with `*` (Vixie's rule), or the weekday with `+`: both must agree, else either is enough.
     pub both: bool,
 }
 

@@ -75,8 +75,8 @@ pub(super) const DAY_OF_WEEK: Kind = Kind {
 pub(super) struct Field {
     /// Bit n: value n. Sunday is bit 0.
     pub set: u64,
-    /// The text begins with `*` (or `?`): Vixie's rule for the two day fields.
-    pub star: bool,
+    /// A day must satisfy both day fields: the text begins with `*` or `?` (Vixie's rule), or that of the weekday with `+`.
+    pub both: bool,
     /// The text begins with `*`, `n/step` or `H/step`: an interval and not a fixed time.
     pub interval: bool,
     /// The special days found here; only its own half is filled in.
@@ -85,11 +85,13 @@ pub(super) struct Field {
 
 /// Reads one field; `text` stands at character `at` of its expression.
 pub(super) fn parse(kind: &Kind, text: &str, at: usize, hash: &JobHash) -> Result<Field, Fault> {
+    let plus = kind.name == DAY_OF_WEEK.name && text.starts_with('+');
+    let text = &text[usize::from(plus)..];
     let mut field = Field {
-        star: text.starts_with(['*', '?']),
+        both: plus || text.starts_with(['*', '?']),
         ..Field::default()
     };
-    let mut item_at = at;
+    let mut item_at = at + usize::from(plus);
     for (number, item) in text.split(',').enumerate() {
         let parser = Item {
             kind,

@@ -59,11 +59,20 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
             schedule,
             line,
             zone,
+            years,
             user,
             mut draft,
         } in made
         {
             draft.name = names.unique(&draft.name);
+            if let [_, _, ..] = years[..] {
+                let name = format!("{}-years", draft.name);
+                draft.texts("calendars", std::slice::from_ref(&name));
+                let days = years
+                    .iter()
+                    .map(|(first, last)| format!("{first}-01-01..{last}-12-31"));
+                pieces.push(Piece::Calendar(name, days.collect()));
+            }
             if several {
                 draft.texts("locks", &[lock.get_or_insert_with(|| draft.name.clone()).clone()]);
             }
@@ -107,6 +116,7 @@ struct Made {
     schedule: String,
     line: usize,
     zone: String,
+    years: Years,
     user: Option<String>,
     draft: Draft,
 }
@@ -191,12 +201,9 @@ fn one(
         }
         let zone = group.zone.as_deref().filter(|zone| *zone != machine.timezone);
         draft.maybe("timezone", zone);
-        if let Some((first, last)) = group.years {
-            draft.text("start", &format!("{first:04}-01-01"));
-            draft.maybe(
-                "end",
-                last.map(|last| format!("{:04}-01-01", last + 1)).as_deref(),
-            );
+        if let (Some((first, _)), Some((_, last))) = (group.years.first(), group.years.last()) {
+            draft.text("start", &format!("{first}-01-01"));
+            draft.text("end", &format!("{}-01-01", last + 1));
         }
         if group.persistent {
             draft.text("missed", "latest");
@@ -209,6 +216,7 @@ fn one(
             schedule: group.written,
             line: group.line,
             zone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
+            years: group.years,
             user: body.user.clone(),
             draft,
         }
@@ -254,7 +262,7 @@ impl Due {
                 report.refuse(entry.line, &entry.value, problem, "name a day that comes");
                 continue;
             }
-            let group = groups.entry((timezone.clone(), years)).or_default();
+            let group = groups.entry((timezone.clone(), years.clone())).or_default();
             group.add(entry, expression);
             (group.zone, group.years) = (timezone, years);
             (group.persistent, group.spread) = (persistent, spread.clone());
@@ -289,7 +297,7 @@ impl Due {
                 group.add(entry, format!("@every {}s", every.as_secs()));
                 match groups
                     .last_mut()
-                    .filter(|last| last.years.is_none() && last.zone.is_none())
+                    .filter(|last| last.years.is_empty() && last.zone.is_none())
                 {
                     Some(last) => last.add(entry, group.expressions.remove(0)),
                     None => groups.push(group),

@@ -245,10 +245,7 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
             Some(job) => {
                 let (schedule, policy) = due::compile(&job.name, &job.spec)
                     .map_err(|error| Failure::new(Exit::Error, format!("job {}", job.name)).why(error))?;
-                let next = |after: &Timestamp| due::next_run(&schedule, &policy, *after);
-                std::iter::successors(next(&now), next)
-                    .take(count as usize)
-                    .collect()
+                due::upcoming(&schedule, &policy, now, count as usize)
             }
             None => Vec::new(),
         };
