@@ -34,6 +34,10 @@ fn a_schedule_says_what_it_does() {
             "at 04:00 on the last weekday of the month, the weekday nearest to the 15th and the last day but 2 of the month",
         ),
         (
+            "0 4 3B,LB,LB-2 * *",
+            "at 04:00 on the 3rd business day of the month, the last business day of the month and the last business day but 2 of the month",
+        ),
+        (
             "0 4 * * MON#1,FRIL",
             "at 04:00 on the 1st Monday of the month and the last Friday of the month",
         ),

@@ -164,12 +164,16 @@ fn days_of_month(days: &Days) -> Vec<String> {
             day => format!("the weekday nearest to the {}", nth(day)),
         });
     }
-    for back in bits(days.dom_from_last.into()) {
-        list.push(match back {
-            0 => "the last day of the month".to_owned(),
-            1 => "the last day but one of the month".to_owned(),
-            back => format!("the last day but {back} of the month"),
-        });
+    list.extend(bits(days.dom_business.into()).map(|n| format!("the {} business day of the month", nth(n))));
+    for (set, what) in [
+        (days.dom_business_from_last, "business day"),
+        (days.dom_from_last, "day"),
+    ] {
+        list.extend(bits(set.into()).map(|back| match back {
+            0 => format!("the last {what} of the month"),
+            1 => format!("the last {what} but one of the month"),
+            back => format!("the last {what} but {back} of the month"),
+        }));
     }
     list
 }

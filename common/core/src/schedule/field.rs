@@ -263,7 +263,7 @@ impl Item<'_> {
         }
     }
 
-    /// `L`, `L-n`, `nW`, `LW` in day-of-month, `nL`, `n#k` in day-of-week. False when the item is ordinary.
+    /// `L`, `L-n`, `nW`, `LW`, `nB`, `LB`, `LB-n` in day-of-month, `nL`, `n#k` in day-of-week. False when the item is ordinary.
     fn special(&self, days: &mut Days) -> Result<bool, Fault> {
         let upper = self.text.to_ascii_uppercase();
         if self.kind.name == DAY_OF_MONTH.name {
@@ -284,6 +284,31 @@ impl Item<'_> {
             days.dom_near |= 1;
             return Ok(true);
         }
+        if let Some(nth) = text.strip_suffix('B').filter(|nth| number(nth).is_some()) {
+            return match number(nth) {
+                Some(n @ 1..=23) => {
+                    days.dom_business |= 1 << n;
+                    Ok(true)
+                }
+                _ => Err(self.fault(0, format!("{} is not understood", self.text), "write 1B to 23B")),
+            };
+        }
+        if let Some(back) = text.strip_prefix("LB") {
+            return match back
+                .strip_prefix('-')
+                .map_or(back.is_empty().then_some(0), number)
+            {
+                Some(n @ 0..=22) => {
+                    days.dom_business_from_last |= 1 << n;
+                    Ok(true)
+                }
+                _ => Err(self.fault(
+                    0,
+                    format!("{} is not understood", self.text),
+                    "write LB, or LB-1 to LB-22",
+                )),
+            };
+        }
         if let Some(back) = text.strip_prefix("L-") {
             return match number(back) {
                 Some(n @ 1..=30) => {
@@ -297,8 +322,8 @@ impl Item<'_> {
             days.dom_near |= 1 << self.value(day, 0)?;
             return Ok(true);
         }
-        if text.contains(['L', 'W', '#']) {
-            let fix = "L, L-1 to L-30, 1W to 31W and LW stand alone or in a list, not in ranges or steps";
+        if text.contains(['L', 'W', 'B', '#']) {
+            let fix = "L, L-1 to L-30, 1W to 31W, LW, 1B to 23B and LB stand alone or in a list, not in ranges or steps";
             return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
         }
         Ok(false)
