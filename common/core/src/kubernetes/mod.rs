@@ -5,8 +5,7 @@
 
 mod days;
 mod left_out;
-
-use std::collections::BTreeMap;
+mod variables;
 
 use serde_json::Value;
 
@@ -14,8 +13,7 @@ use days::either_day;
 use left_out::size;
 
 use crate::import::{
-    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, has_secret, is_secret,
-    is_variable, secret_note,
+    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
 };
 use crate::schedule::{ParseContext, Schedule};
 
@@ -41,7 +39,7 @@ const RENDER: &str = "render it first, as with `helm template` or `kubectl kusto
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let mut secret = false;
+    let mut store = Store::default();
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -65,6 +63,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 object,
                 machine,
                 report: &mut report,
+                store: &mut store,
             };
             match reading.draft() {
                 Ok((mut draft, schedule, timezone)) => {
@@ -80,7 +79,6 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         nodes: Vec::new(),
                     });
                     report.jobs += 1;
-                    secret |= draft.secret;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
                 Err((problem, fix)) => {
@@ -105,7 +103,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         (Some("missed"), "latest"),
         (Some("dst"), "skip"),
     ];
-    Import::new("k8s", &defaults, &pieces, reports, jobs, secret)
+    Import::new("k8s", &defaults, pieces, reports, jobs, store)
 }
 
 /// The objects of a list, as `kubectl get` prints it, or the one itself.
@@ -125,6 +123,7 @@ struct Reading<'a> {
     object: &'a Value,
     machine: &'a Machine<'a>,
     report: &'a mut Report,
+    store: &'a mut Store,
 }
 
 type Refused = (String, &'static str);
@@ -222,10 +221,10 @@ impl Reading<'_> {
             let problem = "its container has no image, as in a patch for kustomize".to_owned();
             return Err((problem, RENDER));
         };
-        let env = self.env(container);
+        let variables = self.variables(container);
         let words = |key: &str| -> Vec<String> {
             (container[key].as_array().into_iter().flatten())
-                .map(|word| expanded(&text(word), &env))
+                .map(text)
                 .collect()
         };
         let (command, args) = (words("command"), words("args"));
@@ -246,68 +245,32 @@ impl Reading<'_> {
             )),
             (Some(_), _) => {}
         }
-        let argv = [command, args].concat();
-        self.unset(container, &argv);
-        if argv.iter().any(|word| has_secret(word)) {
+        let written = [command, args].concat();
+        let argv: Vec<String> = written.iter().map(|word| variables.expanded(word)).collect();
+        self.unset(container, &argv, &variables);
+        // What is in the store is known to a shell alone.
+        let line = written.iter().any(|word| variables.in_store(word)).then(|| {
+            let words: Vec<String> = written.iter().map(|word| variables.shell(word)).collect();
+            format!("exec {}", words.join(" "))
+        });
+        let command = line.as_ref().map_or(&argv[..], std::slice::from_ref);
+        if command.iter().any(|word| has_secret(word)) {
             self.note(SECRET_COMMAND);
         }
         self.note(&format!("it ran in {image}: the nodes must have what that holds"));
-        draft.argv(&argv);
+        match line {
+            Some(line) => draft.script(&line),
+            None => draft.argv(&argv),
+        }
         draft.maybe(
             "cwd",
             container["workingDir"]
                 .as_str()
                 .filter(|dir| dir.starts_with('/')),
         );
-        draft.table("env", &env);
+        draft.env(&variables.values, variables.elsewhere, self.store);
         self.left_out();
         Ok(())
-    }
-
-    /// The variables whose values stand there.
-    fn env(&mut self, container: &Value) -> BTreeMap<String, String> {
-        let mut env: BTreeMap<String, String> = BTreeMap::new();
-        for variable in container["env"].as_array().into_iter().flatten() {
-            let name = variable["name"].as_str().unwrap_or_default();
-            let from = variable["valueFrom"]
-                .as_object()
-                .and_then(|from| from.keys().next());
-            match (from, is_variable(name) && !name.starts_with("FARMHAND_")) {
-                (Some(from), _) if from == "secretKeyRef" => self.note(&format!(
-                    "variable {name} comes from a Secret: put it into the nodes' store and name it in `secrets`"
-                )),
-                (Some(from), _) => self.note(&format!("variable {name} comes from {from}: write its value into `env`")),
-                (None, false) => self.note(&format!("`{name}` cannot be the name of a job's variable and is left out")),
-                (None, true) => {
-                    let value = expanded(&text(&variable["value"]), &env);
-                    if is_secret(name, &value) {
-                        self.note(&secret_note(name));
-                    }
-                    env.insert(name.to_owned(), value);
-                }
-            }
-        }
-        env
-    }
-
-    /// Kubernetes replaces `$(NAME)` also where the value is not in the manifest; a shell would run NAME.
-    fn unset(&mut self, container: &Value, argv: &[String]) {
-        let elsewhere = |name: &str| {
-            let mut named = container["env"].as_array().into_iter().flatten();
-            named.any(|variable| variable["name"] == name && variable["valueFrom"].is_object())
-        };
-        let (mut told, all) = (Vec::new(), container["envFrom"].is_array());
-        for part in argv.iter().flat_map(|word| word.split("$(").skip(1)) {
-            let Some((name, _)) = part.split_once(')') else {
-                continue;
-            };
-            if is_variable(name) && (all || elsewhere(name)) && !told.contains(&name) {
-                told.push(name);
-                self.note(&format!(
-                    "$({name}) in the command is not replaced: write its value there, or ${name} in a command for a shell"
-                ));
-            }
-        }
     }
 
     /// Deadlines, retries and resources.
@@ -358,30 +321,4 @@ fn text(value: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
-}
-
-/// `$(NAME)` of the variables so far; `$$(NAME)` is none.
-fn expanded(text: &str, env: &BTreeMap<String, String>) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        if let Some(tail) = after.strip_prefix('$') {
-            out.push('$');
-            rest = tail;
-            continue;
-        }
-        let named = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-        match named.and_then(|(name, tail)| Some((env.get(name)?, tail))) {
-            Some((value, tail)) => {
-                out.push_str(value);
-                rest = tail;
-            }
-            None => {
-                out.push('$');
-                rest = after;
-            }
-        }
-    }
-    out + rest
 }

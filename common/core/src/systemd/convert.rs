@@ -8,7 +8,7 @@ use super::span::span;
 use super::unit::{Entry, Unit};
 use super::{File, Timer};
 use crate::document::duration_text;
-use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report};
+use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report, Store};
 use crate::schedule::{ParseContext, Schedule};
 
 /// Keys of a timer that say nothing about when its job is due, or are read here.
@@ -48,12 +48,18 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
 pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let mut secret = false;
+    let mut store = Store::default();
     for timer in timers {
         pieces.push(Piece::File(timer.timer.name.clone()));
         let mut report = report_of(&timer.timer);
         let mut of_service = timer.service.as_ref().map(report_of);
-        let made = one(timer, machine, user, (&mut report, of_service.as_mut()));
+        let made = one(
+            timer,
+            machine,
+            user,
+            (&mut report, of_service.as_mut()),
+            &mut store,
+        );
         let (several, mut lock) = (made.len() > 1, None);
         for Made {
             schedule,
@@ -87,7 +93,6 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
                 nodes: Vec::new(),
             });
             report.jobs += 1;
-            secret |= draft.secret;
             pieces.push(Piece::Job(Box::new(draft)));
         }
         for bad in &report.invalid {
@@ -101,7 +106,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
     defaults.extend(DEFAULTS);
-    Import::new("systemd", &defaults, &pieces, reports, jobs, secret)
+    Import::new("systemd", &defaults, pieces, reports, jobs, store)
 }
 
 fn report_of(file: &File) -> Report {
@@ -126,6 +131,7 @@ fn one(
     machine: &Machine<'_>,
     user: &str,
     (report, of_service): (&mut Report, Option<&mut Report>),
+    store: &mut Store,
 ) -> Vec<Made> {
     let File { unit: name, text, .. } = &timer.timer;
     if text.is_empty() {
@@ -211,7 +217,7 @@ fn one(
         draft.maybe("spread", group.spread.as_deref());
         // By it `import verify` knows the unit's starts in a log.
         draft.texts("tags", std::slice::from_ref(&starts));
-        body.write(&mut draft);
+        body.write(&mut draft, store);
         Made {
             schedule: group.written,
             line: group.line,

@@ -4,6 +4,7 @@ mod crontab;
 mod hosts;
 mod k8s;
 mod systemd;
+mod values;
 mod verify;
 
 use std::io::{Read, Write};
@@ -98,6 +99,9 @@ impl Target {
             out::json(&json!({"jobs": import.jobs, "files": import.files, "output": output, "toml": text}));
         } else if self.output.is_none() {
             out::raw(import.toml.as_bytes());
+        }
+        if self.output.is_none() && !import.secrets.is_empty() {
+            out::note("the values of its secrets are in no file: with -o FILE they are written beside it");
         }
         if import.jobs.is_empty() {
             let failure = Failure::new(Exit::Refused, "no job was imported");
@@ -206,6 +210,7 @@ fn write(path: &Path, import: &Import, force: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Error, format!("{} cannot be written", path.display())).why(error)
     };
+    values::write(path, &import.secrets)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     if import.secret {
