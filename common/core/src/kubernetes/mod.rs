@@ -15,7 +15,7 @@ use left_out::size;
 use crate::import::{
     Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
 };
-use crate::schedule::{ParseContext, Schedule};
+use crate::schedule::{ExpressionError, ParseContext, Schedule};
 
 /// A file of manifests, a value for each document in it.
 #[derive(Clone, Debug)]
@@ -66,7 +66,12 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 store: &mut store,
             };
             match reading.draft() {
-                Ok((mut draft, schedule, timezone)) => {
+                Ok(Read {
+                    mut draft,
+                    schedule,
+                    timezone,
+                    never,
+                }) => {
                     draft.name = names.unique(&draft.name);
                     jobs.push(Imported {
                         name: draft.name.clone(),
@@ -75,7 +80,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         schedule,
                         timezone,
                         user: None,
-                        never: false,
+                        never,
                         nodes: Vec::new(),
                     });
                     report.jobs += 1;
@@ -128,14 +133,22 @@ struct Reading<'a> {
 
 type Refused = (String, &'static str);
 
+struct Read {
+    draft: Draft,
+    /// As written.
+    schedule: String,
+    timezone: String,
+    /// It names a day that never comes.
+    never: bool,
+}
+
 impl Reading<'_> {
     fn note(&mut self, text: &str) {
         let text = format!("CronJob {}: {text}", name_of(self.object));
         self.report.note(0, text);
     }
 
-    /// The job, its schedule as written, and its zone.
-    fn draft(&mut self) -> Result<(Draft, String, String), Refused> {
+    fn draft(&mut self) -> Result<Read, Refused> {
         let spec = &self.object["spec"];
         let job = &spec["jobTemplate"]["spec"];
         let pod = &job["template"]["spec"];
@@ -161,12 +174,20 @@ impl Reading<'_> {
         };
         let schedule = either_day(schedule);
         let schedule = schedule.as_str();
+        let mut never = false;
         if let Err(error) = Schedule::parse(&[schedule], &context) {
-            let fix = match written.contains("{{") {
-                true => RENDER,
-                false => "write the `schedule` by hand",
-            };
-            return Err((format!("schedule \"{written}\": {error}"), fix));
+            // How people switch a CronJob off, and leave it to be run by hand.
+            never = error.expression().is_some_and(ExpressionError::never_fires);
+            if !never {
+                let fix = match written.contains("{{") {
+                    true => RENDER,
+                    false => "write the `schedule` by hand",
+                };
+                return Err((format!("schedule \"{written}\": {error}"), fix));
+            }
+            self.note(&format!(
+                "`{written}` names a day that never comes: the job has no schedule"
+            ));
         }
         if schedule.starts_with("@every") {
             self.note("@every counts from 1970-01-01 here, so that all nodes mean the same instants");
@@ -177,7 +198,10 @@ impl Reading<'_> {
             None => format!("CronJob {}", name_of(self.object)),
         };
         let mut draft = Draft::new(name_of(self.object), &origin);
-        draft.text("schedule", schedule);
+        match never {
+            true => draft.comment(&format!("# schedule = \"{schedule}\" never fires")),
+            false => draft.text("schedule", schedule),
+        }
         draft.maybe(
             "timezone",
             Some(timezone).filter(|zone| *zone != self.machine.timezone),
@@ -201,7 +225,12 @@ impl Reading<'_> {
         }
         self.container(pod, &mut draft)?;
         self.limits(job, pod, &mut draft);
-        Ok((draft, written.to_owned(), timezone.to_owned()))
+        Ok(Read {
+            draft,
+            schedule: written.to_owned(),
+            timezone: timezone.to_owned(),
+            never,
+        })
     }
 
     /// What runs.
@@ -228,8 +257,12 @@ impl Reading<'_> {
                 .collect()
         };
         let (command, args) = (words("command"), words("args"));
-        let is_program =
-            |word: &String| word.starts_with('/') || ["sh", "bash", "ash"].contains(&word.as_str());
+        let is_program = |word: &String| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            let end = name.rsplit_once('.').map_or("sh", |(_, end)| end);
+            let runs = word.starts_with('/') && ["sh", "py", "pl", "rb", "js", "php"].contains(&end);
+            runs || ["sh", "bash", "ash"].contains(&word.as_str())
+        };
         match (command.first(), args.first()) {
             (None, None) => {
                 let problem =
