@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::farm::{Farm, Ran, command, ran};
 
-fn run(dir: &Path, args: &[&str]) -> Ran {
+pub(super) fn run(dir: &Path, args: &[&str]) -> Ran {
     ran(command("", dir)
         .env_remove("FARMHAND_DATABASE_URL")
         .env("TZ", "America/New_York")
@@ -195,14 +195,6 @@ fn a_job_file_with_a_secret_is_its_owners_alone() {
     std::fs::write(&crontab, "0 1 * * * PGPASSWORD=geheim pg_dump\n").unwrap();
     run(dir.path(), &args).ok();
     assert_eq!(mode(), 0o600, "a password in a command");
-    std::fs::remove_file(&out).unwrap();
-    std::fs::write(&crontab, "DB_PASSWORD=geheim\n0 1 * * * x\n").unwrap();
-    let told = run(dir.path(), &args).ok();
-    assert_eq!(mode(), 0o600);
-    assert!(
-        told.err.contains("tab:1: DB_PASSWORD looks like a secret") && !told.err.contains("geheim"),
-        "{told:?}"
-    );
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod friction;
 mod gitops;
 mod import;
 mod import_hosts;
+mod import_k8s;
+mod import_secrets;
 mod import_systemd;
 mod import_verify;
 mod pools;

@@ -34,6 +34,10 @@ fn a_schedule_says_what_it_does() {
             "at 04:00 on the last weekday of the month, the weekday nearest to the 15th and the last day but 2 of the month",
         ),
         (
+            "0 4 3B,LB,LB-2 * *",
+            "at 04:00 on the 3rd business day of the month, the last business day of the month and the last business day but 2 of the month",
+        ),
+        (
             "0 4 * * MON#1,FRIL",
             "at 04:00 on the 1st Monday of the month and the last Friday of the month",
         ),
@@ -42,6 +46,16 @@ fn a_schedule_says_what_it_does() {
             "0 4 */2 * FRI-SUN",
             "at 04:00 on the 1st, the 3rd, the 5th, the 7th, the 9th, the 11th, the 13th, the 15th, the 17th, the 19th, the 21st, the 23rd, the 25th, the 27th, the 29th and the 31st if it is Friday to Sunday",
         ),
+        ("0 4 13 * +FRI", "at 04:00 on the 13th if it is a Friday"),
+        (
+            "0 4 1,L * +TUE,THU",
+            "at 04:00 on the 1st and the last day of the month if it is a Tuesday or a Thursday",
+        ),
+        (
+            "0 4 24-31 12 +1-5",
+            "at 04:00 on the 24th to the 31st if it is a weekday in December",
+        ),
+        ("0 4 1-31 * FRI", "at 04:00"),
         ("*/10 * * * * *", "every 10 seconds"),
         ("15 30 2 * * *", "at 02:30:15"),
         ("* * 3 * * *", "every second from 03:00 to 03:59"),

@@ -69,6 +69,7 @@ fn what_can_never_fire_is_refused() {
         "0 0 L-29 2 *",
         "0 0 31 4 */2",
         "0 0 0 31 2 *",
+        "0 0 22B 2 *",
     ] {
         let (field, _, fix) = refused(expression);
         assert_eq!(field, Some("day-of-month"), "{expression}");
@@ -101,6 +102,12 @@ fn special_days_are_refused_inside_ranges_and_steps_and_a_bare_l_in_day_of_week(
         "0 0 32W * *",
         "0 0 W * *",
         "0 0 W15 * *",
+        "0 0 0B * *",
+        "0 0 24B * *",
+        "0 0 LB-23 * *",
+        "0 0 B * *",
+        "0 0 1B-3B * *",
+        "0 0 * * 1B",
         "0 0 1#2 * *",
         "0 0 * * L",
         "0 0 * * 1-5L",
@@ -194,6 +201,33 @@ fn both_day_fields_are_ored_unless_one_begins_with_a_star() {
 }
 
 #[test]
+fn a_plus_before_the_weekday_joins_the_day_fields_by_and() {
+    let cases = [
+        ("0 0 13 * +FRI", ["2026-02-13", "2026-03-13", "2026-11-13"]),
+        (
+            "0 0 24-31 12 +MON-FRI",
+            ["2026-12-24", "2026-12-25", "2026-12-28"],
+        ),
+        ("0 0 L-2,L * +MON", ["2026-08-31", "2026-09-28", "2026-11-30"]),
+        ("0 0 1-7 * +1,FRIL", ["2026-01-05", "2026-02-02", "2026-03-02"]),
+        ("0 0 * * +FRI", ["2026-01-02", "2026-01-09", "2026-01-16"]),
+    ];
+    for (expression, days) in cases {
+        let want = days.map(|d| format!("{d}T00:00:00Z"));
+        assert_eq!(
+            after(&utc(expression), "2026-01-01T00:00:00Z", 3),
+            want,
+            "{expression}"
+        );
+    }
+    let error = parse_in("0 0 8 * +FRI#1", "UTC", DstPolicy::Once).unwrap_err();
+    assert!(error.to_string().contains("such a day (8 +FRI#1)"), "{error}");
+    assert_eq!(refused("0 0 13 * +FOO").1, 11);
+    assert_eq!(refused("0 0 13 * FRI,+SUN").1, 14);
+    refused("0 0 13 +1 *");
+}
+
+#[test]
 fn special_days_are_found() {
     let cases = [
         ("0 0 L * *", ["2026-01-31", "2026-02-28", "2026-03-31"]),
@@ -207,6 +241,10 @@ fn special_days_are_found() {
         ("0 0 * * MON#1", ["2026-01-05", "2026-02-02", "2026-03-02"]),
         ("0 0 * * 4#5", ["2026-01-29", "2026-04-30", "2026-07-30"]),
         ("0 0 1,L * *", ["2026-01-01", "2026-01-31", "2026-02-01"]),
+        ("0 0 LB * *", ["2026-01-30", "2026-02-27", "2026-03-31"]),
+        ("0 0 LB-1 * *", ["2026-01-29", "2026-02-26", "2026-03-30"]),
+        ("0 0 1B,3b * *", ["2026-01-01", "2026-01-05", "2026-02-02"]),
+        ("0 0 23B * *", ["2026-07-31", "2026-12-31", "2027-03-31"]),
     ];
     for (expression, days) in cases {
         let want = days.map(|d| format!("{d}T00:00:00Z"));

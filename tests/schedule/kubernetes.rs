@@ -160,7 +160,7 @@ fn settings_that_a_job_cannot_express_are_reported() {
     assert_eq!(specs(&import).len(), 1);
     let notes = notes(&import);
     for part in [
-        "variable PW comes from a Secret",
+        "variable PW comes from a Secret: put its value into the nodes' store as s.k",
         "variable POD comes from fieldRef",
         "`a-b` cannot be the name",
         "nodeSelector is not carried over; `where`",

@@ -64,7 +64,7 @@ fn args_alone_that_name_a_program_are_the_command() {
 #[test]
 fn variables_in_the_command_whose_values_are_elsewhere_are_told() {
     let container = json!({"command": ["/bin/sh", "-c", "pg_dump $(URL) $(date) $(HERE)"],
-        "env": [{"name": "URL", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "HERE", "value": "x"}]});
+        "env": [{"name": "URL", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}}, {"name": "HERE", "value": "x"}]});
     let import = imported(vec![cron_job(&json!({}), &json!({}), &container)]);
     let notes = notes(&import);
     let told = |part: &str| notes.iter().any(|note| note.contains(part));

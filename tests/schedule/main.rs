@@ -8,6 +8,7 @@ mod describe;
 mod dst_vectors;
 mod due;
 mod grammar;
+mod import_secrets;
 mod kubernetes;
 mod kubernetes_rules;
 mod oracle;

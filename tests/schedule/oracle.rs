@@ -53,12 +53,14 @@ struct Expression {
     hour: Field,
     dom: Field,
     month: Field,
+    /// `+` before the weekday.
+    both: bool,
     dow: Field,
 }
 
 /// Mostly every day and in the small hours, where clocks change.
 fn expression() -> impl Strategy<Value = Expression> {
-    let any = |low: i8, high: i8| {
+    let each = |low: i8, high: i8| {
         prop_oneof![
             6 => Just(Field { text: "*".to_owned(), values: (low..=high).collect() }),
             1 => field(low, high),
@@ -66,30 +68,34 @@ fn expression() -> impl Strategy<Value = Expression> {
     };
     let minute = prop_oneof![1 => listed(0, 59), 1 => field(0, 59)];
     let hour = prop_oneof![3 => listed(0, 4), 1 => listed(22, 23), 2 => field(0, 23)];
-    (minute, hour, any(1, 31), any(1, 12), any(0, 6)).prop_map(|(minute, hour, dom, month, dow)| Expression {
+    let days = (each(1, 31), each(0, 6), any::<bool>());
+    (minute, hour, days, each(1, 12)).prop_map(|(minute, hour, (dom, dow, both), month)| Expression {
         minute,
         hour,
         dom,
         month,
+        both,
         dow,
     })
 }
 
 impl Expression {
     fn text(&self) -> String {
-        let fields = [&self.minute, &self.hour, &self.dom, &self.month, &self.dow];
-        fields.map(|f| f.text.as_str()).join(" ")
+        let dow = format!("{}{}", if self.both { "+" } else { "" }, self.dow.text);
+        let fields = [&self.minute, &self.hour, &self.dom, &self.month];
+        let fields = fields.map(|f| f.text.as_str()).join(" ");
+        format!("{fields} {dow}")
     }
 
     fn matches(&self, local: civil::DateTime) -> bool {
         let dom = self.dom.values.contains(&local.day());
         let dow = self.dow.values.contains(&local.weekday().to_sunday_zero_offset());
-        let star = self.dom.text.starts_with('*') || self.dow.text.starts_with('*');
+        let both = self.both || self.dom.text.starts_with('*') || self.dow.text.starts_with('*');
         local.second() == 0
             && self.minute.values.contains(&local.minute())
             && self.hour.values.contains(&local.hour())
             && self.month.values.contains(&local.month())
-            && if star { dom && dow } else { dom || dow }
+            && if both { dom && dow } else { dom || dow }
     }
 
     fn interval(&self) -> bool {
@@ -243,13 +249,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "[-0-9*,/#?LWHhlw() a-z@\t\u{e4}]{0,24}") {
+    fn no_text_makes_the_parser_panic(text in "[-+0-9*,/#?LWBHhlwb() a-z@\t\u{e4}]{0,24}") {
         let _ = schedule(&[text], "UTC", DstPolicy::Once);
     }
 
     #[test]
     fn no_text_of_five_fields_makes_the_parser_panic_or_the_search_hang(
-        fields in proptest::collection::vec("[-0-9*,/#?LWH()]{1,6}", 5..7),
+        fields in proptest::collection::vec("[-+0-9*,/#?LWBH()]{1,6}", 5..7),
     ) {
         if let Some(schedule) = schedule(&[fields.join(" ")], "Europe/Berlin", DstPolicy::Once) {
             prop_assert!(schedule.next_after(at("2026-01-01T00:00:00Z")).is_some(), "{:?}", fields);

@@ -93,8 +93,9 @@ pub(super) fn instants(expression: &str, zone: &str, from: Timestamp) -> impl It
     let jobs = jobs(&import);
     assert_eq!(jobs.len(), 1, "{expression}: {:?}", import.files[0]);
     let (schedule, policy) = due::compile(&jobs[0].name, &jobs[0].spec).unwrap();
+    let calendar = policy.calendar.clone();
     let next = move |after: &Timestamp| due::next_run(&schedule, &policy, *after);
-    std::iter::successors(next(&from), next)
+    std::iter::successors(next(&from), next).filter(move |at| calendar.excluded_until(*at).is_none())
 }
 
 #[test]
@@ -153,6 +154,14 @@ fn a_calendar_expression_is_due_when_systemd_says() {
         "*-*-* 03:00",
         "Mon *-*-* 04:00:00 Europe/Berlin",
         "*-*-* 23,0..3:45",
+        "Fri *-*-13",
+        "Mon,Fri *-*~1..3 6:30",
+        "Sat *-*-1/5",
+        "2026/2-*-1",
+        "2027,2030,2026-1,7-1 4:00",
+        "bi-annually",
+        "*:*:10.0/20.00",
+        "@1900000000",
     ];
     let bases = [
         "2026-01-01T00:00:00Z",
@@ -272,7 +281,12 @@ fn timers_without_a_calendar_repeat_or_run_at_boot() {
 fn what_cannot_be_a_job_is_told_with_its_line_and_the_rest_is_imported() {
     for (timer, service, line, said) in [
         ("[Timer]\n", SERVICE, 1, "names no time"),
-        ("[Timer]\nOnCalendar=Fri *-*-13\n", SERVICE, 2, "must also be FRI"),
+        (
+            "[Timer]\nOnCalendar=*:*:0/0.5\n",
+            SERVICE,
+            2,
+            "fractions of a second",
+        ),
         ("[Timer]\nOnCalendar=*-02-30\n", SERVICE, 2, "would never fire"),
         (
             "[Timer]\nOnUnitActiveSec=soon\n",
@@ -310,7 +324,7 @@ fn what_cannot_be_a_job_is_told_with_its_line_and_the_rest_is_imported() {
         assert!(jobs(&import).is_empty());
     }
     let mixed = imported(
-        "[Timer]\nOnCalendar=daily\nOnCalendar=Fri *-*-13\n",
+        "[Timer]\nOnCalendar=daily\nOnCalendar=*:*:0/0.5\n",
         SERVICE,
         "UTC",
     );

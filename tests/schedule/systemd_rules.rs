@@ -177,3 +177,28 @@ fn numbers_out_of_range_leave_a_file_that_is_valid() {
     let spec = job(&import).spec;
     assert_eq!((spec.limits.memory, spec.limits.processes), (None, None));
 }
+
+#[test]
+fn years_that_do_not_follow_each_other_become_a_calendar() {
+    let timer = "[Timer]\nOnCalendar=2026,2028..2029-*-1 4:00\nOnCalendar=2030-*-1\n";
+    let import = imported("", "x", timer, "[Service]\nExecStart=/bin/true\n");
+    let jobs = jobs(&import);
+    let spec = &jobs[0].spec;
+    assert_eq!(
+        (spec.start.as_deref(), spec.end.as_deref(), &spec.calendars[..]),
+        (
+            Some("2026-01-01T00:00:00Z"),
+            Some("2030-01-01T00:00:00Z"),
+            &["x-years".to_owned()][..]
+        )
+    );
+    assert_eq!(
+        spec.exclude,
+        [
+            "0001-01-01..2025-12-31",
+            "2027-01-01..2027-12-31",
+            "2030-01-01..9999-12-31"
+        ]
+    );
+    assert!(jobs[1].spec.calendars.is_empty() && jobs[1].spec.exclude.is_empty());
+}

@@ -124,7 +124,8 @@ pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), Co
         dst: spec.dst,
         spread: spec.spread,
     };
-    let schedule = Schedule::parse(&spec.schedule, &context)?;
+    let days = CalendarDates::parse(&spec.exclude).map_err(CompileError::Calendar)?;
+    let schedule = Schedule::parse(&spec.schedule, &context)?.closed_on(&days);
     let each = match spec.run_on {
         RunOn::One => spec.instances,
         RunOn::EachNode => spec.instances.saturating_mul(NODES),
@@ -136,9 +137,7 @@ pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), Co
         missed_max: spec.missed_max.min((runs / each.max(1)).max(1)),
         start: instant("start", spec.start.as_deref())?,
         end: instant("end", spec.end.as_deref())?,
-        calendar: CalendarDates::parse(&spec.exclude)
-            .map_err(CompileError::Calendar)?
-            .in_zone(schedule.timezone()),
+        calendar: days.in_zone(schedule.timezone()),
     };
     Ok((schedule, policy))
 }

@@ -62,6 +62,11 @@ pub fn run(data: &[u8]) {
         let words = argv(command, &Filling::default()).expect("no parameters are in it");
         // `flock` becomes the job's own overlap, and an `&` at the end is left out.
         let runs = words[words.len() - 1].trim_end();
+        // What reads a password from the nodes' store stands before it.
+        let own = runs
+            .rsplit_once("_FILE\")\"; ")
+            .filter(|_| !job.spec.secrets.is_empty());
+        let runs = own.map_or(runs, |(_, own)| own);
         let unlocked = job.spec.overlap != Overlap::Allow && task.command.contains("flock");
         let without = task
             .command

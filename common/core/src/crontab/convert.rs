@@ -10,7 +10,7 @@ use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Place, Report, Task, parse};
 use crate::definition::NODE_LABEL;
 use crate::import::{
-    Draft, Names, Piece, SECRET_COMMAND, has_secret, is_secret, is_variable, secret_note, text_or_list,
+    Draft, Names, Piece, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note, text_or_list,
 };
 
 /// How the file begins: what cron does and most jobs do not want.
@@ -35,7 +35,7 @@ const EACH_NODE: (Option<&str>, &str) = (Some("run_on"), "each-node");
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let (mut names, mut targets) = (Names::default(), Names::default());
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut secret, mut mails) = (false, BTreeMap::new());
+    let (mut store, mut mails) = (Store::default(), BTreeMap::new());
     // A lock that several lines take is more than one job's overlap.
     let mut locks = Locks::new();
     for file in files {
@@ -123,8 +123,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         never: task.never,
                         nodes: nodes.clone(),
                     });
-                    let draft = state.draft(number, name, task, source, &nodes);
-                    secret |= draft.secret;
+                    let draft = state.draft(number, name, task, source, &nodes, &mut store);
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
             }
@@ -149,7 +148,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             .any(|file| file.place != Place::Any)
             .then_some(EACH_NODE),
     );
-    Import::new("crontab", &defaults, &pieces, reports, jobs, secret)
+    Import::new("crontab", &defaults, pieces, reports, jobs, store)
 }
 
 /// What the lines so far mean for the next one.
@@ -265,7 +264,7 @@ impl<'a> State<'a> {
             return;
         }
         if is_secret(name, value) {
-            self.note(line, secret_note(name));
+            self.note(line, secret_note(name, value));
         } else if value.contains('$') {
             self.note(
                 line,
@@ -307,7 +306,15 @@ impl<'a> State<'a> {
         }
     }
 
-    fn draft(&mut self, line: usize, name: String, task: Task, source: &str, nodes: &[String]) -> Draft {
+    fn draft(
+        &mut self,
+        line: usize,
+        name: String,
+        task: Task,
+        source: &str,
+        nodes: &[String],
+        store: &mut Store,
+    ) -> Draft {
         let user = self.user(&task);
         if let Some(group) = &task.group {
             let text = format!(
@@ -376,7 +383,7 @@ impl<'a> State<'a> {
         draft.maybe("stdin", task.stdin.as_deref());
         draft.maybe("user", user.as_deref());
         draft.maybe("cwd", home.as_deref().filter(|home| home.starts_with('/')));
-        draft.table("env", &env);
+        draft.env(&env, BTreeMap::new(), store);
         draft
     }
 }

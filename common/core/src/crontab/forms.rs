@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use super::line::percent;
 use super::shell;
 use crate::definition::{Command, Filling, argv};
+use crate::import::{argv_without_variables, without_variables};
 
 /// What a shell is given, as `farmhand import crontab` wrote it.
 pub(super) fn text(command: &Command) -> String {
     let words = match command {
-        Command::Shell(script) => return script.trim().to_owned(),
+        Command::Shell(script) => return without_variables(script.trim()).to_owned(),
         Command::Argv(_) => argv(command, &Filling::default()).unwrap_or_default(),
     };
-    match &words[..] {
-        [_, flag, script] if flag == "-c" => script.trim().to_owned(),
+    match argv_without_variables(&words) {
+        [_, flag, script] if flag == "-c" => without_variables(script.trim()).to_owned(),
         words => words.join(" "),
     }
 }
@@ -44,4 +45,37 @@ pub(super) fn printed(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crontab::{File, Machine, Owner, Place, import};
+    use crate::definition::load;
+    use crate::document::Source;
+
+    #[test]
+    fn what_reads_passwords_from_the_store_is_no_part_of_the_command() {
+        for shell in ["", "SHELL=/bin/bash\n"] {
+            let file = File {
+                name: "tab".to_owned(),
+                text: format!("{shell}A_TOKEN=geheim\nB_SECRET=geheimer\n0 1 * * * backup --all 'x y'\n"),
+                owner: Owner::User(None),
+                place: Place::Any,
+                notes: Vec::new(),
+            };
+            let machine = Machine {
+                timezone: "UTC",
+                home: &|_| None,
+            };
+            let made = import(&[file], &machine);
+            let source = Source {
+                name: "jobs.toml".to_owned(),
+                text: made.toml,
+            };
+            let spec = load(&[source]).unwrap().remove(0).spec;
+            assert_eq!(spec.secrets.len(), 2);
+            assert_eq!(text(spec.command.as_ref().unwrap()), "backup --all 'x y'");
+        }
+    }
 }

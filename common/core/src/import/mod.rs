@@ -1,16 +1,22 @@
 //! What the importers of other schedulers' files share: what they tell, names, and the writer of job files. Jobs proposed for
 //! tables.
 
+mod draft;
 mod name;
 mod proposal;
+mod secrets;
 mod write;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub(crate) use draft::Draft;
 pub(crate) use name::Names;
 pub use proposal::{Column, Proposal};
+pub(crate) use secrets::{MOST, Store, argv_without_variables, secret_note, stored, without_variables};
 pub use write::is_unedited;
-pub(crate) use write::{Draft, Piece, text_or_list};
+pub(crate) use write::{Piece, text_or_list};
 
 /// What was known of the machine and a job file must say.
 pub struct Machine<'a> {
@@ -31,6 +37,8 @@ pub struct Import {
     pub files: Vec<Report>,
     /// The text holds what looks like a password.
     pub secret: bool,
+    /// Values of variables that look like passwords, for the nodes' store, by the entry's name. The text has none of them.
+    pub secrets: BTreeMap<String, String>,
 }
 
 /// What became a job.
@@ -120,8 +128,10 @@ impl Report {
     }
 }
 
-/// Whether a variable looks like a password, by its name or by a password in a web address.
+/// Whether a variable looks like a password, by its name or by a password in a web address. What a secret is called, or where it
+/// lies, is none.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    const PLACES: [&str; 4] = ["NAME", "FILE", "PATH", "DIR"];
     const WORDS: [&str; 7] = [
         "PASS",
         "SECRET",
@@ -139,7 +149,8 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
         user.is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()));
     !value.is_empty()
         && !value.starts_with('/')
-        && (WORDS.iter().any(|word| name.contains(word)) || in_address)
+        && (in_address
+            || WORDS.iter().any(|word| name.contains(word)) && !PLACES.iter().any(|end| name.ends_with(end)))
 }
 
 /// Whether a command holds what looks like a password: of a variable before a program, of an option, in a web address.
@@ -160,17 +171,18 @@ pub(crate) fn has_secret(command: &str) -> bool {
     })
 }
 
-/// What to say of such a variable.
-pub(crate) fn secret_note(name: &str) -> String {
-    format!(
-        "{name} looks like a secret: it stands in the job file, and after `job apply` in the database; put it into the nodes' store \
-         and name it in `secrets`"
-    )
-}
-
 /// What to say of such a command.
 pub(crate) const SECRET_COMMAND: &str = "its command holds what looks like a password: that stands in the job file, after `job apply` \
     in the database, and while it runs in the node's list of processes; put it into the nodes' store and name it in `secrets`";
+
+/// As a word that a shell reads.
+pub(crate) fn shell_quoted(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,@%+".contains(&b);
+    if !text.is_empty() && text.bytes().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
 
 pub(crate) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

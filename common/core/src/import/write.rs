@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Import, Imported, Report, has_secret, is_secret};
-use crate::definition::{Placeholder, escape, escape_variables, placeholder};
+use super::secrets::hide;
+use super::{Draft, Import, Imported, Report, Store};
+use crate::definition::escape_variables;
 use crate::text::count;
 
 /// What the job file is made of, in the order of what was read.
@@ -17,80 +18,36 @@ pub(crate) enum Piece {
     Comment(String),
     /// Mail for people: the target's name, and the addresses.
     Mail(String, Vec<String>),
+    /// A calendar of the next job: its name, and the only days on which that runs.
+    Calendar(String, Vec<String>),
     Job(Box<Draft>),
 }
 
-/// A job, ready to be written: its keys in order, each with its value as TOML, and comments between them.
-#[derive(Debug)]
-pub(crate) struct Draft {
-    pub name: String,
-    /// Its environment or its command holds what looks like a password.
-    pub secret: bool,
-    lines: Vec<(Option<&'static str>, String)>,
+impl Piece {
+    /// Comments say what a file said, without these values.
+    fn hide(&mut self, secrets: &BTreeMap<String, String>) {
+        match self {
+            Self::Comment(text) => hide(text, secrets),
+            Self::Job(draft) => {
+                let comments = draft.lines.iter_mut().filter(|(key, _)| key.is_none());
+                comments.for_each(|(_, text)| hide(text, secrets));
+            }
+            Self::File(_) | Self::Blank | Self::Mail(..) | Self::Calendar(..) => {}
+        }
+    }
 }
 
-impl Draft {
-    /// `origin` is the comment below the job's name: where it comes from.
-    pub fn new(name: impl Into<String>, origin: &str) -> Self {
-        let mut draft = Self {
-            name: name.into(),
-            secret: false,
-            lines: Vec::new(),
-        };
-        draft.comment(&format!("# {origin}"));
-        draft
-    }
-
-    pub fn comment(&mut self, text: &str) {
-        self.lines.push((None, text.to_owned()));
-    }
-
-    /// A number, a table or the like.
-    pub fn raw(&mut self, key: &'static str, value: impl Into<String>) {
-        self.lines.push((Some(key), value.into()));
-    }
-
-    pub fn text(&mut self, key: &'static str, value: &str) {
-        self.raw(key, quoted(value));
-    }
-
-    /// Only what is there.
-    pub fn maybe(&mut self, key: &'static str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.text(key, value);
+impl Report {
+    /// Its sentences, too, but for a value that is a plain word: they say of no secret what it is, and would lose their own words.
+    fn hide(&mut self, secrets: &BTreeMap<String, String>) {
+        let word = |value: &str| value.bytes().all(|b| b.is_ascii_lowercase());
+        let (mut odd, notes) = (secrets.clone(), self.notes.iter_mut().map(|note| &mut note.text));
+        odd.retain(|_, value| !word(value));
+        notes.for_each(|text| hide(text, &odd));
+        for bad in &mut self.invalid {
+            hide(&mut bad.problem, &odd);
+            hide(&mut bad.text, secrets);
         }
-    }
-
-    /// One text alone, or a list of them.
-    pub fn texts(&mut self, key: &'static str, values: &[String]) {
-        self.raw(key, text_or_list(values));
-    }
-
-    /// A command that no shell reads.
-    pub fn argv(&mut self, argv: &[String]) {
-        self.secret |= argv.iter().any(|word| has_secret(word));
-        let argv: Vec<String> = argv.iter().map(|word| literal(word)).collect();
-        self.raw("command", list(&argv));
-    }
-
-    /// A command for a shell; as a list where a job file's string may not have what it holds.
-    pub fn script(&mut self, script: &str) {
-        self.secret |= has_secret(script);
-        match escape(script) == script {
-            true => self.text("command", script),
-            false => self.argv(&["/bin/sh", "-c", script].map(str::to_owned)),
-        }
-    }
-
-    pub fn table(&mut self, key: &'static str, values: &BTreeMap<String, String>) {
-        if values.is_empty() {
-            return;
-        }
-        self.secret |= values.iter().any(|(name, value)| is_secret(name, value));
-        let entries: Vec<String> = (values.iter())
-            .map(|(name, value)| format!("{} = {}", bare(name), quoted(value)))
-            .collect();
-        self.raw(key, format!("{{ {} }}", entries.join(", ")));
     }
 }
 
@@ -128,12 +85,15 @@ impl Import {
     pub(crate) fn new(
         format: &str,
         defaults: &[(Option<&str>, &str)],
-        pieces: &[Piece],
-        files: Vec<Report>,
+        mut pieces: Vec<Piece>,
+        mut files: Vec<Report>,
         jobs: Vec<Imported>,
-        secret: bool,
+        store: Store,
     ) -> Self {
-        let mut out = String::new();
+        let (mut out, secrets) = (String::new(), store.into_values());
+        let secret = (pieces.iter()).any(|piece| matches!(piece, Piece::Job(draft) if draft.secret));
+        pieces.iter_mut().for_each(|piece| piece.hide(&secrets));
+        files.iter_mut().for_each(|report| report.hide(&secrets));
         left_behind(&mut out, &files);
         out.push_str(DEFAULTS);
         for (name, value) in defaults {
@@ -142,7 +102,7 @@ impl Import {
                 None => comment(&mut out, value),
             }
         }
-        for piece in pieces {
+        for piece in &pieces {
             match piece {
                 Piece::File(name) => comment(&mut out, &format!("\n# ---- {}", name)),
                 Piece::Blank if out.ends_with("\n\n") => {}
@@ -152,6 +112,10 @@ impl Import {
                     let _ = writeln!(out, "[notify.{}]", bare(name));
                     key(&mut out, "email", &list(addresses));
                     key(&mut out, "on", "[\"failure\", \"recovery\"]");
+                }
+                Piece::Calendar(name, days) => {
+                    let _ = writeln!(out, "\n[calendar.{}]", bare(name));
+                    key(&mut out, "include", &list(days));
                 }
                 Piece::Job(draft) => job(&mut out, draft),
             }
@@ -166,6 +130,7 @@ impl Import {
             jobs,
             files,
             secret,
+            secrets,
         }
     }
 
@@ -246,20 +211,6 @@ fn comment(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// An element of a command list that is not to be taken for a parameter, nor for how one is kept from being taken for it.
-fn literal(text: &str) -> String {
-    let escaped = escape(text);
-    if escaped != text {
-        return escaped;
-    }
-    match placeholder(text) {
-        Placeholder::None => text.to_owned(),
-        Placeholder::Param(_) => format!("{{{text}}}"),
-        // No shell minds a blank at the end.
-        Placeholder::Literal(_) => format!("{text} "),
-    }
-}
-
 pub(crate) fn text_or_list(values: &[String]) -> String {
     match values {
         [one] => quoted(one),
@@ -267,12 +218,12 @@ pub(crate) fn text_or_list(values: &[String]) -> String {
     }
 }
 
-fn list(values: &[String]) -> String {
+pub(super) fn list(values: &[String]) -> String {
     let values: Vec<String> = values.iter().map(quoted).collect();
     format!("[{}]", values.join(", "))
 }
 
-fn bare(name: &str) -> String {
+pub(super) fn bare(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(plain) {
         name.to_owned()

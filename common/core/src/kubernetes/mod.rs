@@ -5,8 +5,7 @@
 
 mod days;
 mod left_out;
-
-use std::collections::BTreeMap;
+mod variables;
 
 use serde_json::Value;
 
@@ -14,10 +13,9 @@ use days::either_day;
 use left_out::size;
 
 use crate::import::{
-    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, has_secret, is_secret,
-    is_variable, secret_note,
+    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
 };
-use crate::schedule::{ParseContext, Schedule};
+use crate::schedule::{ExpressionError, ParseContext, Schedule};
 
 /// A file of manifests, a value for each document in it.
 #[derive(Clone, Debug)]
@@ -41,7 +39,7 @@ const RENDER: &str = "render it first, as with `helm template` or `kubectl kusto
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let mut secret = false;
+    let mut store = Store::default();
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -65,9 +63,15 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 object,
                 machine,
                 report: &mut report,
+                store: &mut store,
             };
             match reading.draft() {
-                Ok((mut draft, schedule, timezone)) => {
+                Ok(Read {
+                    mut draft,
+                    schedule,
+                    timezone,
+                    never,
+                }) => {
                     draft.name = names.unique(&draft.name);
                     jobs.push(Imported {
                         name: draft.name.clone(),
@@ -76,11 +80,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         schedule,
                         timezone,
                         user: None,
-                        never: false,
+                        never,
                         nodes: Vec::new(),
                     });
                     report.jobs += 1;
-                    secret |= draft.secret;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
                 Err((problem, fix)) => {
@@ -105,7 +108,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         (Some("missed"), "latest"),
         (Some("dst"), "skip"),
     ];
-    Import::new("k8s", &defaults, &pieces, reports, jobs, secret)
+    Import::new("k8s", &defaults, pieces, reports, jobs, store)
 }
 
 /// The objects of a list, as `kubectl get` prints it, or the one itself.
@@ -125,9 +128,19 @@ struct Reading<'a> {
     object: &'a Value,
     machine: &'a Machine<'a>,
     report: &'a mut Report,
+    store: &'a mut Store,
 }
 
 type Refused = (String, &'static str);
+
+struct Read {
+    draft: Draft,
+    /// As written.
+    schedule: String,
+    timezone: String,
+    /// It names a day that never comes.
+    never: bool,
+}
 
 impl Reading<'_> {
     fn note(&mut self, text: &str) {
@@ -135,8 +148,7 @@ impl Reading<'_> {
         self.report.note(0, text);
     }
 
-    /// The job, its schedule as written, and its zone.
-    fn draft(&mut self) -> Result<(Draft, String, String), Refused> {
+    fn draft(&mut self) -> Result<Read, Refused> {
         let spec = &self.object["spec"];
         let job = &spec["jobTemplate"]["spec"];
         let pod = &job["template"]["spec"];
@@ -162,12 +174,20 @@ impl Reading<'_> {
         };
         let schedule = either_day(schedule);
         let schedule = schedule.as_str();
+        let mut never = false;
         if let Err(error) = Schedule::parse(&[schedule], &context) {
-            let fix = match written.contains("{{") {
-                true => RENDER,
-                false => "write the `schedule` by hand",
-            };
-            return Err((format!("schedule \"{written}\": {error}"), fix));
+            // How people switch a CronJob off, and leave it to be run by hand.
+            never = error.expression().is_some_and(ExpressionError::never_fires);
+            if !never {
+                let fix = match written.contains("{{") {
+                    true => RENDER,
+                    false => "write the `schedule` by hand",
+                };
+                return Err((format!("schedule \"{written}\": {error}"), fix));
+            }
+            self.note(&format!(
+                "`{written}` names a day that never comes: the job has no schedule"
+            ));
         }
         if schedule.starts_with("@every") {
             self.note("@every counts from 1970-01-01 here, so that all nodes mean the same instants");
@@ -178,7 +198,10 @@ impl Reading<'_> {
             None => format!("CronJob {}", name_of(self.object)),
         };
         let mut draft = Draft::new(name_of(self.object), &origin);
-        draft.text("schedule", schedule);
+        match never {
+            true => draft.comment(&format!("# schedule = \"{schedule}\" never fires")),
+            false => draft.text("schedule", schedule),
+        }
         draft.maybe(
             "timezone",
             Some(timezone).filter(|zone| *zone != self.machine.timezone),
@@ -202,7 +225,12 @@ impl Reading<'_> {
         }
         self.container(pod, &mut draft)?;
         self.limits(job, pod, &mut draft);
-        Ok((draft, written.to_owned(), timezone.to_owned()))
+        Ok(Read {
+            draft,
+            schedule: written.to_owned(),
+            timezone: timezone.to_owned(),
+            never,
+        })
     }
 
     /// What runs.
@@ -222,15 +250,19 @@ impl Reading<'_> {
             let problem = "its container has no image, as in a patch for kustomize".to_owned();
             return Err((problem, RENDER));
         };
-        let env = self.env(container);
+        let variables = self.variables(container);
         let words = |key: &str| -> Vec<String> {
             (container[key].as_array().into_iter().flatten())
-                .map(|word| expanded(&text(word), &env))
+                .map(text)
                 .collect()
         };
         let (command, args) = (words("command"), words("args"));
-        let is_program =
-            |word: &String| word.starts_with('/') || ["sh", "bash", "ash"].contains(&word.as_str());
+        let is_program = |word: &String| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            let end = name.rsplit_once('.').map_or("sh", |(_, end)| end);
+            let runs = word.starts_with('/') && ["sh", "py", "pl", "rb", "js", "php"].contains(&end);
+            runs || ["sh", "bash", "ash"].contains(&word.as_str())
+        };
         match (command.first(), args.first()) {
             (None, None) => {
                 let problem =
@@ -246,68 +278,32 @@ impl Reading<'_> {
             )),
             (Some(_), _) => {}
         }
-        let argv = [command, args].concat();
-        self.unset(container, &argv);
-        if argv.iter().any(|word| has_secret(word)) {
+        let written = [command, args].concat();
+        let argv: Vec<String> = written.iter().map(|word| variables.expanded(word)).collect();
+        self.unset(container, &argv, &variables);
+        // What is in the store is known to a shell alone.
+        let line = written.iter().any(|word| variables.in_store(word)).then(|| {
+            let words: Vec<String> = written.iter().map(|word| variables.shell(word)).collect();
+            format!("exec {}", words.join(" "))
+        });
+        let command = line.as_ref().map_or(&argv[..], std::slice::from_ref);
+        if command.iter().any(|word| has_secret(word)) {
             self.note(SECRET_COMMAND);
         }
         self.note(&format!("it ran in {image}: the nodes must have what that holds"));
-        draft.argv(&argv);
+        match line {
+            Some(line) => draft.script(&line),
+            None => draft.argv(&argv),
+        }
         draft.maybe(
             "cwd",
             container["workingDir"]
                 .as_str()
                 .filter(|dir| dir.starts_with('/')),
         );
-        draft.table("env", &env);
+        draft.env(&variables.values, variables.elsewhere, self.store);
         self.left_out();
         Ok(())
-    }
-
-    /// The variables whose values stand there.
-    fn env(&mut self, container: &Value) -> BTreeMap<String, String> {
-        let mut env: BTreeMap<String, String> = BTreeMap::new();
-        for variable in container["env"].as_array().into_iter().flatten() {
-            let name = variable["name"].as_str().unwrap_or_default();
-            let from = variable["valueFrom"]
-                .as_object()
-                .and_then(|from| from.keys().next());
-            match (from, is_variable(name) && !name.starts_with("FARMHAND_")) {
-                (Some(from), _) if from == "secretKeyRef" => self.note(&format!(
-                    "variable {name} comes from a Secret: put it into the nodes' store and name it in `secrets`"
-                )),
-                (Some(from), _) => self.note(&format!("variable {name} comes from {from}: write its value into `env`")),
-                (None, false) => self.note(&format!("`{name}` cannot be the name of a job's variable and is left out")),
-                (None, true) => {
-                    let value = expanded(&text(&variable["value"]), &env);
-                    if is_secret(name, &value) {
-                        self.note(&secret_note(name));
-                    }
-                    env.insert(name.to_owned(), value);
-                }
-            }
-        }
-        env
-    }
-
-    /// Kubernetes replaces `$(NAME)` also where the value is not in the manifest; a shell would run NAME.
-    fn unset(&mut self, container: &Value, argv: &[String]) {
-        let elsewhere = |name: &str| {
-            let mut named = container["env"].as_array().into_iter().flatten();
-            named.any(|variable| variable["name"] == name && variable["valueFrom"].is_object())
-        };
-        let (mut told, all) = (Vec::new(), container["envFrom"].is_array());
-        for part in argv.iter().flat_map(|word| word.split("$(").skip(1)) {
-            let Some((name, _)) = part.split_once(')') else {
-                continue;
-            };
-            if is_variable(name) && (all || elsewhere(name)) && !told.contains(&name) {
-                told.push(name);
-                self.note(&format!(
-                    "$({name}) in the command is not replaced: write its value there, or ${name} in a command for a shell"
-                ));
-            }
-        }
     }
 
     /// Deadlines, retries and resources.
@@ -358,30 +354,4 @@ fn text(value: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
-}
-
-/// `$(NAME)` of the variables so far; `$$(NAME)` is none.
-fn expanded(text: &str, env: &BTreeMap<String, String>) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        if let Some(tail) = after.strip_prefix('$') {
-            out.push('$');
-            rest = tail;
-            continue;
-        }
-        let named = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-        match named.and_then(|(name, tail)| Some((env.get(name)?, tail))) {
-            Some((value, tail)) => {
-                out.push_str(value);
-                rest = tail;
-            }
-            None => {
-                out.push('$');
-                rest = after;
-            }
-        }
-    }
-    out + rest
 }

@@ -1,8 +1,10 @@
-//! Days on which a job does not run.
+//! Days on which a job does not run, and which are no business days.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+
+use super::civil::days_from_civil;
 
 /// The excluded days of a `[calendar.NAME]`, not yet placed in a time zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,16 @@ impl CalendarDates {
         others
     }
 
+    /// The days as numbers.
+    pub(super) fn closed(&self) -> Closed {
+        let number = |day: Date| days_from_civil(day.year().into(), day.month() as u32, day.day() as u32);
+        let mut ranges: Vec<(i64, i64)> = (self.ranges.iter())
+            .map(|(first, last)| (number(*first), number(*last)))
+            .collect();
+        ranges.sort_unstable();
+        Closed(ranges.into_boxed_slice())
+    }
+
     /// The days as stretches of time in the job's zone.
     pub fn in_zone(&self, zone: &TimeZone) -> Calendar {
         let mut stretches: Vec<(Timestamp, Timestamp)> = Vec::with_capacity(self.ranges.len());
@@ -95,6 +107,20 @@ impl CalendarDates {
         Calendar {
             stretches: stretches.into_boxed_slice(),
         }
+    }
+}
+
+/// Days that are no business days: first and last of each range, since 1970-01-01.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Closed(Box<[(i64, i64)]>);
+
+impl Closed {
+    /// Of the `length` days from `from` on; bit n is the n-th.
+    pub fn mask(&self, from: i64, length: u32) -> u32 {
+        let day = |nth: &u32| from + i64::from(*nth) - 1;
+        let is_closed = |day: i64| self.0.iter().any(|(first, last)| (*first..=*last).contains(&day));
+        let days = (1..=length).filter(|nth| is_closed(day(nth)));
+        days.fold(0, |mask, nth| mask | 1 << nth)
     }
 }
 

@@ -3,6 +3,7 @@
 //! The search jumps by field: a month that is not allowed costs one bit test, a month that is allowed
 //! costs the computation of one 32-bit day mask, and the time of day is found by counting zeros.
 
+use super::calendar::Closed;
 use super::civil::{DAY, civil_from_days, days_from_civil, month_length, weekday};
 
 /// How many years the search looks ahead. The rarest pattern, 29 February on one weekday, recurs after at
@@ -18,20 +19,25 @@ pub(super) struct Days {
     pub dom_from_last: u32,
     /// Bit n: the weekday nearest to day n (`nW`); bit 0: the last weekday (`LW`).
     pub dom_near: u32,
+    /// Bit n: the n-th business day (`nB`).
+    pub dom_business: u32,
+    /// Bit n: the business day n before the last one (`LB-n`, bit 0 is `LB`).
+    pub dom_business_from_last: u32,
     /// Bit n: weekday n, 0 is Sunday.
     pub dow: u8,
     /// Bit n: the last weekday n of the month (`nL`).
     pub dow_last: u8,
     /// Bit 8·(k-1) + n: the k-th weekday n of the month (`n#k`).
     pub dow_nth: u64,
-    /// One of the two fields begins with `*`: both must agree (Vixie's rule), else either is enough.
+    /// One of the two fields begins with `*` (Vixie's rule), or the weekday with `+`: both must agree, else either is enough.
     pub both: bool,
 }
 
 impl Days {
-    /// The days allowed in a month of `length` days that begins on weekday `first`; bit n is day n.
-    pub fn mask(&self, length: u32, first: u32) -> u32 {
-        let dom = self.dom_mask(length, first);
+    /// The days allowed in a month of `length` days that begins on weekday `first`; bit n is day n, of `closed` too: weekdays
+    /// that are no business days.
+    pub fn mask(&self, length: u32, first: u32, closed: u32) -> u32 {
+        let dom = self.dom_mask(length, first) | self.business_mask(length, first, closed);
         let dow = self.dow_mask(length, first);
         let mask = if self.both { dom & dow } else { dom | dow };
         mask & month_mask(length)
@@ -48,6 +54,26 @@ impl Days {
             let wanted = if day == 0 { length } else { day };
             if wanted <= length {
                 mask |= 1 << nearest_weekday(wanted, length, first);
+            }
+        }
+        mask
+    }
+
+    fn counts_business_days(&self) -> bool {
+        self.dom_business | self.dom_business_from_last != 0
+    }
+
+    fn business_mask(&self, length: u32, first: u32, closed: u32) -> u32 {
+        if !self.counts_business_days() {
+            return 0;
+        }
+        let weekdays = (1..=5).fold(0, |days, dow| days | every_seventh(first_on(dow, first)));
+        let open = weekdays & month_mask(length) & !closed;
+        let (mut mask, count) = (0, open.count_ones());
+        for (nth, day) in (1..).zip(bits(open)) {
+            let (from_first, from_last) = (1 << nth, 1 << (count - nth));
+            if self.dom_business & from_first != 0 || self.dom_business_from_last & from_last != 0 {
+                mask |= 1 << day;
             }
         }
         mask
@@ -105,17 +131,25 @@ impl Cron {
             };
             lengths
                 .flat_map(|l| (0..7).map(move |f| (l, f)))
-                .any(|(l, f)| self.days.mask(l, f) != 0)
+                .any(|(l, f)| self.days.mask(l, f, 0) != 0)
         })
     }
 
+    /// The days allowed in the month that begins on day `from`.
+    fn days_from(&self, from: i64, length: u32, closed: &Closed) -> u32 {
+        let closed = match self.days.counts_business_days() {
+            true => closed.mask(from, length),
+            false => 0,
+        };
+        self.days.mask(length, weekday(from), closed)
+    }
+
     /// The first match at or after `local`, in seconds since 1970-01-01T00:00:00 on the wall clock.
-    pub fn at_or_after(&self, local: i64) -> Option<i64> {
+    pub fn at_or_after(&self, local: i64, closed: &Closed) -> Option<i64> {
         let day = local.div_euclid(DAY);
         let (year, month, dom) = civil_from_days(day);
         if self.month & (1 << month) != 0 {
-            let first_weekday = weekday(day - i64::from(dom) + 1);
-            let mask = self.days.mask(month_length(year, month), first_weekday);
+            let mask = self.days_from(day - i64::from(dom) + 1, month_length(year, month), closed);
             if mask & (1 << dom) != 0
                 && let Some(time) = self.time_at_or_after(local.rem_euclid(DAY) as u32)
             {
@@ -127,11 +161,11 @@ impl Cron {
                 return Some((day + ahead) * DAY + i64::from(self.first_time()));
             }
         }
-        let day = self.day_from_month(year, month + 1, year + HORIZON_YEARS)?;
+        let day = self.day_from_month(year, month + 1, year + HORIZON_YEARS, closed)?;
         Some(day * DAY + i64::from(self.first_time()))
     }
 
-    fn day_from_month(&self, mut year: i64, mut month: u32, last_year: i64) -> Option<i64> {
+    fn day_from_month(&self, mut year: i64, mut month: u32, last_year: i64, closed: &Closed) -> Option<i64> {
         loop {
             let later = if month > 12 {
                 0
@@ -148,7 +182,7 @@ impl Cron {
             }
             month = later.trailing_zeros();
             let first_day = days_from_civil(year, month, 1);
-            let mask = self.days.mask(month_length(year, month), weekday(first_day));
+            let mask = self.days_from(first_day, month_length(year, month), closed);
             if mask != 0 {
                 return Some(first_day + i64::from(mask.trailing_zeros()) - 1);
             }

@@ -114,34 +114,39 @@ fn clock_times(cron: &Cron) -> Vec<String> {
 }
 
 fn days(days: &Days) -> Option<String> {
-    let of_month = days_of_month(days);
-    let of_week = days_of_week(days);
-    match (of_month.is_empty(), of_week.is_empty()) {
+    let of_month = and(days_of_month(days));
+    match (of_month.is_empty(), days.dow == 0x7f) {
         (true, true) => None,
-        // An empty half is either a star, or nothing to say beside the other.
-        (false, true) => Some(format!("on {}", and(of_month))),
-        (true, false) => Some(weekdays(days, of_week)),
-        (false, false) => {
-            let both = if days.both { "if it is" } else { "and on" };
-            let week = weekdays(days, of_week);
-            Some(format!(
-                "on {} {both} {}",
-                and(of_month),
-                week.trim_start_matches("on ")
-            ))
-        }
+        // Either is enough, and one of them is every day.
+        (true, _) | (_, true) if !days.both => None,
+        // Every day is nothing to say beside the other.
+        (false, true) => Some(format!("on {of_month}")),
+        (true, false) => Some(format!("on {}", weekdays(days))),
+        (false, false) if days.both => Some(format!("on {of_month} if it is {}", a_weekday(days))),
+        (false, false) => Some(format!("on {of_month} and on {}", weekdays(days))),
     }
 }
 
-fn weekdays(days: &Days, listed: Vec<String>) -> String {
-    if days.dow_last == 0 && days.dow_nth == 0 {
-        match days.dow {
-            0b011_1110 => return "on weekdays".to_owned(),
-            0b100_0001 => return "on weekends".to_owned(),
-            _ => {}
-        }
+/// "Mondays and Fridays".
+fn weekdays(days: &Days) -> String {
+    match whole(days) {
+        Some(0b011_1110) => "weekdays".to_owned(),
+        Some(0b100_0001) => "weekends".to_owned(),
+        _ => and(days_of_week(days, |day| format!("{day}s"))),
     }
-    format!("on {}", and(listed))
+}
+
+/// "a Monday or a Friday".
+fn a_weekday(days: &Days) -> String {
+    match whole(days) {
+        Some(0b011_1110) => "a weekday".to_owned(),
+        _ => joined(days_of_week(days, |day| format!("a {day}")), "or"),
+    }
+}
+
+/// The weekdays, if each of them counts whichever week of the month it is in.
+fn whole(days: &Days) -> Option<u8> {
+    (days.dow_last == 0 && days.dow_nth == 0).then_some(days.dow)
 }
 
 fn days_of_month(days: &Days) -> Vec<String> {
@@ -159,27 +164,29 @@ fn days_of_month(days: &Days) -> Vec<String> {
             day => format!("the weekday nearest to the {}", nth(day)),
         });
     }
-    for back in bits(days.dom_from_last.into()) {
-        list.push(match back {
-            0 => "the last day of the month".to_owned(),
-            1 => "the last day but one of the month".to_owned(),
-            back => format!("the last day but {back} of the month"),
-        });
+    list.extend(bits(days.dom_business.into()).map(|n| format!("the {} business day of the month", nth(n))));
+    for (set, what) in [
+        (days.dom_business_from_last, "business day"),
+        (days.dom_from_last, "day"),
+    ] {
+        list.extend(bits(set.into()).map(|back| match back {
+            0 => format!("the last {what} of the month"),
+            1 => format!("the last {what} but one of the month"),
+            back => format!("the last {what} but {back} of the month"),
+        }));
     }
     list
 }
 
-fn days_of_week(days: &Days) -> Vec<String> {
-    if days.dow == 0x7f {
-        return Vec::new();
-    }
+/// Each of them; `one` says a weekday that comes every week.
+fn days_of_week(days: &Days, one: fn(&str) -> String) -> Vec<String> {
     let name = |dow: u32| WEEKDAYS[dow as usize % 7];
     let mut list = Vec::new();
     // Monday first, as people count.
     let from_monday = u64::from(days.dow >> 1 | (days.dow & 1) << 6);
     match run(from_monday).filter(|_| days.dow.count_ones() > 2) {
         Some((first, last)) => list.push(format!("{} to {}", name(first + 1), name(last + 1))),
-        None => list.extend(bits(from_monday).map(|dow| format!("{}s", name(dow + 1)))),
+        None => list.extend(bits(from_monday).map(|dow| one(name(dow + 1)))),
     }
     for k in 0..5 {
         for dow in bits(days.dow_nth >> (8 * k) & 0x7f) {
@@ -236,14 +243,18 @@ fn steps(set: u64) -> Option<u32> {
     bits(set).all(|n| n.is_multiple_of(step)).then_some(step)
 }
 
-fn and(mut list: Vec<String>) -> String {
+fn and(list: Vec<String>) -> String {
+    joined(list, "and")
+}
+
+fn joined(mut list: Vec<String>, word: &str) -> String {
     let Some(last) = list.pop() else {
         return String::new();
     };
     if list.is_empty() {
         last
     } else {
-        format!("{} and {last}", list.join(", "))
+        format!("{} {word} {last}", list.join(", "))
     }
 }
 

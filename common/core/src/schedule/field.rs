@@ -75,8 +75,8 @@ pub(super) const DAY_OF_WEEK: Kind = Kind {
 pub(super) struct Field {
     /// Bit n: value n. Sunday is bit 0.
     pub set: u64,
-    /// The text begins with `*` (or `?`): Vixie's rule for the two day fields.
-    pub star: bool,
+    /// A day must satisfy both day fields: the text begins with `*` or `?` (Vixie's rule), or that of the weekday with `+`.
+    pub both: bool,
     /// The text begins with `*`, `n/step` or `H/step`: an interval and not a fixed time.
     pub interval: bool,
     /// The special days found here; only its own half is filled in.
@@ -85,11 +85,13 @@ pub(super) struct Field {
 
 /// Reads one field; `text` stands at character `at` of its expression.
 pub(super) fn parse(kind: &Kind, text: &str, at: usize, hash: &JobHash) -> Result<Field, Fault> {
+    let plus = kind.name == DAY_OF_WEEK.name && text.starts_with('+');
+    let text = &text[usize::from(plus)..];
     let mut field = Field {
-        star: text.starts_with(['*', '?']),
+        both: plus || text.starts_with(['*', '?']),
         ..Field::default()
     };
-    let mut item_at = at;
+    let mut item_at = at + usize::from(plus);
     for (number, item) in text.split(',').enumerate() {
         let parser = Item {
             kind,
@@ -261,7 +263,7 @@ impl Item<'_> {
         }
     }
 
-    /// `L`, `L-n`, `nW`, `LW` in day-of-month, `nL`, `n#k` in day-of-week. False when the item is ordinary.
+    /// `L`, `L-n`, `nW`, `LW`, `nB`, `LB`, `LB-n` in day-of-month, `nL`, `n#k` in day-of-week. False when the item is ordinary.
     fn special(&self, days: &mut Days) -> Result<bool, Fault> {
         let upper = self.text.to_ascii_uppercase();
         if self.kind.name == DAY_OF_MONTH.name {
@@ -282,6 +284,31 @@ impl Item<'_> {
             days.dom_near |= 1;
             return Ok(true);
         }
+        if let Some(nth) = text.strip_suffix('B').filter(|nth| number(nth).is_some()) {
+            return match number(nth) {
+                Some(n @ 1..=23) => {
+                    days.dom_business |= 1 << n;
+                    Ok(true)
+                }
+                _ => Err(self.fault(0, format!("{} is not understood", self.text), "write 1B to 23B")),
+            };
+        }
+        if let Some(back) = text.strip_prefix("LB") {
+            return match back
+                .strip_prefix('-')
+                .map_or(back.is_empty().then_some(0), number)
+            {
+                Some(n @ 0..=22) => {
+                    days.dom_business_from_last |= 1 << n;
+                    Ok(true)
+                }
+                _ => Err(self.fault(
+                    0,
+                    format!("{} is not understood", self.text),
+                    "write LB, or LB-1 to LB-22",
+                )),
+            };
+        }
         if let Some(back) = text.strip_prefix("L-") {
             return match number(back) {
                 Some(n @ 1..=30) => {
@@ -295,8 +322,8 @@ impl Item<'_> {
             days.dom_near |= 1 << self.value(day, 0)?;
             return Ok(true);
         }
-        if text.contains(['L', 'W', '#']) {
-            let fix = "L, L-1 to L-30, 1W to 31W and LW stand alone or in a list, not in ranges or steps";
+        if text.contains(['L', 'W', 'B', '#']) {
+            let fix = "L, L-1 to L-30, 1W to 31W, LW, 1B to 23B and LB stand alone or in a list, not in ranges or steps";
             return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
         }
         Ok(false)

@@ -22,6 +22,7 @@ use jiff::tz::TimeZone;
 pub use calendar::{Calendar, CalendarDates, CalendarError};
 pub use error::{ExpressionError, ScheduleError};
 
+use self::calendar::Closed;
 use self::hash::JobHash;
 use self::parse::Rule;
 use self::zone::Segments;
@@ -36,6 +37,7 @@ pub struct Schedule {
     /// Seconds added to every instant.
     spread: i64,
     late: Duration,
+    closed: Closed,
 }
 
 /// A second is divided among jobs with a spread. Not finer, so that those of one place are fired by one statement.
@@ -105,7 +107,16 @@ impl Schedule {
             dst: context.dst,
             spread: hash.below("spread", limit).into(),
             late: LATE_STEP * steps,
+            closed: Closed::default(),
         })
+    }
+
+    /// The same schedule, whose business days (`LB`, `3B`) are none of these.
+    pub fn closed_on(self, days: &CalendarDates) -> Self {
+        Self {
+            closed: days.closed(),
+            ..self
+        }
     }
 
     /// The first due instant strictly after `after`; None when there is none (only `@reboot` or
@@ -119,7 +130,7 @@ impl Schedule {
         let from = floor_second(after).saturating_add(1).saturating_sub(self.spread);
         Instants {
             schedule: self,
-            segments: Segments::new(&self.zone),
+            segments: Segments::new(&self.zone, &self.closed),
             from,
             pending: Pending::Unknown,
         }

@@ -100,13 +100,18 @@ fn cron(text: &str, words: &[(usize, &str)], hash: &JobHash) -> Result<Cron, Fau
             dow: dow.set as u8,
             dow_last: dow.special.dow_last,
             dow_nth: dow.special.dow_nth,
-            both: dom.star || dow.star,
+            both: dom.both || dow.both,
             ..dom.special
         },
         wildcard: minute.interval || hour.interval,
     };
     if !cron.can_fire() {
-        let (at, day) = words[kinds.len() - 3];
+        let (at, mut day) = words[kinds.len() - 3];
+        let (_, weekday) = words[kinds.len() - 1];
+        let pair = format!("{day} {weekday}");
+        if weekday.starts_with('+') {
+            day = &pair;
+        }
         return Err(Fault {
             field: Some(DAY_OF_MONTH.name),
             at,

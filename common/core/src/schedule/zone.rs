@@ -10,6 +10,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::calendar::Closed;
 use super::civil::DAY;
 use super::cron::Cron;
 
@@ -47,12 +48,17 @@ struct Segment {
 #[derive(Clone, Debug)]
 pub(super) struct Segments<'a> {
     zone: &'a TimeZone,
+    closed: &'a Closed,
     current: Option<Segment>,
 }
 
 impl<'a> Segments<'a> {
-    pub fn new(zone: &'a TimeZone) -> Self {
-        Self { zone, current: None }
+    pub fn new(zone: &'a TimeZone, closed: &'a Closed) -> Self {
+        Self {
+            zone,
+            closed,
+            current: None,
+        }
     }
 
     /// The first instant at or after `from` at which the expression fires, in Unix seconds.
@@ -63,7 +69,7 @@ impl<'a> Segments<'a> {
             let change = segment.offset - segment.before;
             let fixed = !cron.wildcard;
             if from == segment.start && fixed && dst != DstPolicy::Skip && (1..=SMALL_GAP).contains(&change) {
-                let missed = cron.at_or_after(segment.start + segment.before)?;
+                let missed = cron.at_or_after(segment.start + segment.before, self.closed)?;
                 if missed < segment.start + segment.offset {
                     return Some(segment.start);
                 }
@@ -72,7 +78,7 @@ impl<'a> Segments<'a> {
             if fixed && dst != DstPolicy::Both && (1..=SMALL_OVERLAP).contains(&-change) {
                 local = local.max(segment.start + segment.before);
             }
-            let wall = cron.at_or_after(local)?;
+            let wall = cron.at_or_after(local, self.closed)?;
             if wall - segment.offset < segment.end {
                 return Some(wall - segment.offset);
             }

@@ -1,6 +1,11 @@
 //! `OnCalendar=` as a schedule here. The grammar is that of systemd.time(7); what no schedule can say is refused in words.
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
+
+use super::fields::{Days, EVERY, WEEKDAYS, days_of, field, full};
 
 /// One calendar expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,22 +14,12 @@ pub struct Calendar {
     pub expression: String,
     /// The zone that it names.
     pub timezone: Option<String>,
-    /// The first year, and the last one if there is one.
-    pub years: Option<(u32, Option<u32>)>,
+    /// The years that it names, as ranges from the first to the last of each; none where it names all.
+    pub years: Vec<(u32, u32)>,
 }
 
-const WEEKDAYS: [&str; 7] = [
-    "sunday",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-];
-
 /// Shorthands, as systemd spells them out.
-const WORDS: [(&str, &str); 10] = [
+const WORDS: [(&str, &str); 13] = [
     ("minutely", "*-*-* *:*:00"),
     ("hourly", "*-*-* *:00:00"),
     ("daily", "*-*-* 00:00:00"),
@@ -35,17 +30,21 @@ const WORDS: [(&str, &str); 10] = [
     ("anually", "*-01-01 00:00:00"),
     ("quarterly", "*-01,04,07,10-01 00:00:00"),
     ("semiannually", "*-01,07-01 00:00:00"),
+    ("semi-annually", "*-01,07-01 00:00:00"),
+    ("biannually", "*-01,07-01 00:00:00"),
+    ("bi-annually", "*-01,07-01 00:00:00"),
 ];
+
+/// The last year that systemd knows.
+const LAST_YEAR: u32 = 2199;
 
 /// Reads one `OnCalendar=`.
 ///
 /// # Errors
 /// What is wrong with it, or what of it no schedule can say.
 pub fn on_calendar(text: &str) -> Result<Calendar, String> {
-    let text = text.trim();
-    if text.starts_with('@') {
-        return Err("a number of seconds since 1970 is one single instant".to_owned());
-    }
+    let instant = single(text.trim())?;
+    let text = instant.as_deref().unwrap_or(text).trim();
     let (body, timezone) = zone(text);
     let short = WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(body));
     let mut rest = short.map_or(body, |(_, full)| full).trim();
@@ -68,7 +67,7 @@ pub fn on_calendar(text: &str) -> Result<Calendar, String> {
     }
     let (years, months, days) = date_of(date)?;
     let (hours, minutes, seconds) = time_of(time)?;
-    let (dom, dow) = days_of(&days, weekdays)?;
+    let (dom, dow) = days_of(&days, weekdays);
     let fields = [
         field(minutes, 0, 59),
         field(hours, 0, 23),
@@ -87,6 +86,19 @@ pub fn on_calendar(text: &str) -> Result<Calendar, String> {
     })
 }
 
+/// `@N` is one single instant, in seconds since 1970; a weekday before it must be the instant's.
+fn single(text: &str) -> Result<Option<String>, String> {
+    let Some((before, seconds)) = text.split_once('@') else {
+        return Ok(None);
+    };
+    let instant = (seconds.parse().ok()).and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let instant = instant.ok_or_else(|| format!("\"@{seconds}\" is not a number of seconds since 1970"))?;
+    Ok(Some(format!(
+        "{before}{}",
+        instant.strftime("%Y-%m-%d %H:%M:%S UTC")
+    )))
+}
+
 /// A zone stands last: `UTC`, or one that the machine knows.
 fn zone(text: &str) -> (&str, Option<String>) {
     if let Some((body, last)) = text.rsplit_once(char::is_whitespace) {
@@ -100,9 +112,6 @@ fn zone(text: &str) -> (&str, Option<String>) {
     }
     (text, None)
 }
-
-/// All seven days.
-const EVERY: u64 = 0x7f;
 
 fn weekdays_of(text: &str) -> Result<u64, String> {
     let day = |name: &str| {
@@ -129,18 +138,12 @@ fn weekdays_of(text: &str) -> Result<u64, String> {
     Ok(set)
 }
 
-/// Days of the month: bit n is day n, or with `from_end` the n-th last one.
-struct Days {
-    set: u64,
-    from_end: bool,
-}
-
-pub(super) type Years = Option<(u32, Option<u32>)>;
+pub(super) type Years = Vec<(u32, u32)>;
 
 fn date_of(text: &str) -> Result<(Years, u64, Days), String> {
     if text.is_empty() {
         return Ok((
-            None,
+            Years::new(),
             full(1, 12),
             Days {
                 set: full(1, 31),
@@ -191,26 +194,40 @@ fn last_days(text: &str) -> Result<u64, String> {
     Ok(set)
 }
 
-/// One year, or years that follow each other: these become `start` and `end`.
+/// A list of years, ranges and steps, as ranges of years that follow each other.
 fn years_of(text: &str) -> Result<Years, String> {
+    let mut years = BTreeSet::new();
     if text == "*" {
-        return Ok(None);
+        return Ok(Years::new());
     }
-    if text.contains([',', '/']) {
-        return Err(format!("the years {text} are neither one year nor a range"));
-    }
-    let year = |text: &str| match number(text, 0, 2199, "year")? {
+    let year = |text: &str| match number(text, 0, LAST_YEAR, "year")? {
         n @ 0..=69 => Ok(2000 + n),
         n @ 70..=99 => Ok(1900 + n),
         n @ 1970.. => Ok(n),
-        n => Err(format!("{n} is not a year")),
+        n => Err(format!("{n} is not a year (1970 to {LAST_YEAR})")),
     };
-    let (low, high) = text.split_once("..").unwrap_or((text, text));
-    let (low, high) = (year(low)?, year(high)?);
-    if low > high {
-        return Err(format!("the range {text} goes backwards"));
+    for item in text.split(',') {
+        let (range, step) = match item.split_once('/') {
+            Some((range, step)) => (range, Some(number(step, 1, LAST_YEAR, "step")?)),
+            None => (item, None),
+        };
+        let (low, high) = match range.split_once("..") {
+            Some((low, high)) => (year(low)?, year(high)?),
+            None => (year(range)?, step.map_or(year(range)?, |_| LAST_YEAR)),
+        };
+        if low > high {
+            return Err(format!("the range {range} goes backwards"));
+        }
+        years.extend((low..=high).step_by(step.unwrap_or(1) as usize));
     }
-    Ok(Some((low, Some(high))))
+    let mut ranges = Years::new();
+    for year in years {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == year => *last = year,
+            _ => ranges.push((year, year)),
+        }
+    }
+    Ok(ranges)
 }
 
 fn time_of(text: &str) -> Result<(u64, u64, u64), String> {
@@ -223,19 +240,30 @@ fn time_of(text: &str) -> Result<(u64, u64, u64), String> {
         [hour, minute, second] => (hour, minute, second),
         _ => return Err(format!("\"{text}\" is not a time of day")),
     };
-    // `10.5..12` begins at a fraction; the dots of a range are none.
-    let fraction = |item: &str| item.replace("..", " ").contains('.');
-    if second.split(',').any(fraction) && second.parse::<f64>().map_or(true, |s| s.fract() != 0.0) {
-        return Err("it names fractions of a second".to_owned());
-    }
-    let second = second
-        .parse::<f64>()
-        .map_or(second.to_owned(), |s| s.trunc().to_string());
     Ok((
         chain(hour, 0, 23, "hour")?,
         chain(minute, 0, 59, "minute")?,
-        chain(&second, 0, 59, "second")?,
+        chain(&whole_seconds(second)?, 0, 59, "second")?,
     ))
+}
+
+/// Without fractions that are zero, `10.0/5.00`; others are refused. The dots of a range begin none.
+fn whole_seconds(text: &str) -> Result<String, String> {
+    let ranges = text.split("..").map(|part| {
+        let mut parts = part.split('.');
+        let mut whole = parts.next().unwrap_or_default().to_owned();
+        for fraction in parts {
+            let rest = fraction.trim_start_matches('0');
+            if fraction.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(
+                    "it names fractions of a second, and what is due here is due at whole seconds".to_owned(),
+                );
+            }
+            whole.push_str(rest);
+        }
+        Ok(whole)
+    });
+    Ok(ranges.collect::<Result<Vec<_>, _>>()?.join(".."))
 }
 
 /// A list of `*`, `n`, `n/step`, `a..b` and `a..b/step`, as a set of bits.
@@ -273,93 +301,4 @@ fn number(text: &str, low: u32, high: u32, what: &str) -> Result<u32, String> {
         .ok()
         .filter(|n| digits && (low..=high).contains(n));
     found.ok_or_else(|| format!("\"{text}\" is not a valid {what} ({low} to {high})"))
-}
-
-/// Here a day of the month and a weekday are joined by "or", unless one of the fields begins with `*`; there by "and".
-fn days_of(days: &Days, weekdays: u64) -> Result<(String, String), String> {
-    let names = |set: u64| -> Vec<String> {
-        let name = |day: usize| WEEKDAYS[day][..3].to_ascii_uppercase();
-        // From Monday on, as people write it.
-        (1..=7)
-            .map(|day| day % 7)
-            .filter(|day| set & (1 << day) != 0)
-            .map(name)
-            .collect()
-    };
-    let any = "*".to_owned();
-    let each = |suffix: &str| -> String {
-        let names: Vec<String> = names(weekdays)
-            .iter()
-            .map(|name| format!("{name}{suffix}"))
-            .collect();
-        names.join(",")
-    };
-    let dow = match weekdays {
-        EVERY => any.clone(),
-        0b011_1110 => "MON-FRI".to_owned(),
-        _ => each(""),
-    };
-    if days.from_end {
-        let last = |day: u32| match day {
-            1 => "L".to_owned(),
-            day => format!("L-{}", day - 1),
-        };
-        let list: Vec<String> = bits(days.set).map(last).collect();
-        return match (weekdays, days.set) {
-            (EVERY, _) => Ok((list.join(","), any)),
-            (_, 0b1111_1110) => Ok((any, each("L"))),
-            _ => Err("a weekday among the last days of a month can only be the last one".to_owned()),
-        };
-    }
-    let dom = field(days.set, 1, 31);
-    if weekdays == EVERY || dom.starts_with('*') {
-        return Ok((dom, dow));
-    }
-    // Seven days that begin at 1, 8, 15 or 22 hold each weekday once.
-    let week = (0..4).find(|week| days.set == full(1 + 7 * week, 7 + 7 * week));
-    match week {
-        Some(week) => Ok((any, each(&format!("#{}", week + 1)))),
-        None => Err(format!("days of the month ({dom}) that must also be {dow}")),
-    }
-}
-
-/// As a field is written: `*`, `*/n`, `a/n`, ranges and numbers.
-fn field(set: u64, low: u32, high: u32) -> String {
-    if set == full(low, high) {
-        return "*".to_owned();
-    }
-    let values: Vec<u32> = bits(set).collect();
-    if let [first, second, ..] = values[..] {
-        let step = second - first;
-        let even = (first..=high).step_by(step as usize).eq(values.iter().copied());
-        if even && first == low && step > 1 {
-            return format!("*/{step}");
-        }
-        if even && values.len() > 2 && step > 1 {
-            return format!("{first}/{step}");
-        }
-    }
-    let mut parts: Vec<String> = Vec::new();
-    let mut at = 0;
-    while at < values.len() {
-        let mut end = at;
-        while values.get(end + 1).is_some_and(|next| *next == values[end] + 1) {
-            end += 1;
-        }
-        if end > at + 1 {
-            parts.push(format!("{}-{}", values[at], values[end]));
-        } else {
-            parts.extend(values[at..=end].iter().map(u32::to_string));
-        }
-        at = end + 1;
-    }
-    parts.join(",")
-}
-
-fn full(low: u32, high: u32) -> u64 {
-    (low..=high).fold(0, |set, value| set | 1 << value)
-}
-
-fn bits(set: u64) -> impl Iterator<Item = u32> {
-    (0..64).filter(move |bit| set & (1 << bit) != 0)
 }

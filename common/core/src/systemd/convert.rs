@@ -8,7 +8,7 @@ use super::span::span;
 use super::unit::{Entry, Unit};
 use super::{File, Timer};
 use crate::document::duration_text;
-use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report};
+use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report, Store};
 use crate::schedule::{ParseContext, Schedule};
 
 /// Keys of a timer that say nothing about when its job is due, or are read here.
@@ -48,22 +48,37 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
 pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
-    let mut secret = false;
+    let mut store = Store::default();
     for timer in timers {
         pieces.push(Piece::File(timer.timer.name.clone()));
         let mut report = report_of(&timer.timer);
         let mut of_service = timer.service.as_ref().map(report_of);
-        let made = one(timer, machine, user, (&mut report, of_service.as_mut()));
+        let made = one(
+            timer,
+            machine,
+            user,
+            (&mut report, of_service.as_mut()),
+            &mut store,
+        );
         let (several, mut lock) = (made.len() > 1, None);
         for Made {
             schedule,
             line,
             zone,
+            years,
             user,
             mut draft,
         } in made
         {
             draft.name = names.unique(&draft.name);
+            if let [_, _, ..] = years[..] {
+                let name = format!("{}-years", draft.name);
+                draft.texts("calendars", std::slice::from_ref(&name));
+                let days = years
+                    .iter()
+                    .map(|(first, last)| format!("{first}-01-01..{last}-12-31"));
+                pieces.push(Piece::Calendar(name, days.collect()));
+            }
             if several {
                 draft.texts("locks", &[lock.get_or_insert_with(|| draft.name.clone()).clone()]);
             }
@@ -78,7 +93,6 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
                 nodes: Vec::new(),
             });
             report.jobs += 1;
-            secret |= draft.secret;
             pieces.push(Piece::Job(Box::new(draft)));
         }
         for bad in &report.invalid {
@@ -92,7 +106,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
     defaults.extend(DEFAULTS);
-    Import::new("systemd", &defaults, &pieces, reports, jobs, secret)
+    Import::new("systemd", &defaults, pieces, reports, jobs, store)
 }
 
 fn report_of(file: &File) -> Report {
@@ -107,6 +121,7 @@ struct Made {
     schedule: String,
     line: usize,
     zone: String,
+    years: Years,
     user: Option<String>,
     draft: Draft,
 }
@@ -116,6 +131,7 @@ fn one(
     machine: &Machine<'_>,
     user: &str,
     (report, of_service): (&mut Report, Option<&mut Report>),
+    store: &mut Store,
 ) -> Vec<Made> {
     let File { unit: name, text, .. } = &timer.timer;
     if text.is_empty() {
@@ -191,12 +207,9 @@ fn one(
         }
         let zone = group.zone.as_deref().filter(|zone| *zone != machine.timezone);
         draft.maybe("timezone", zone);
-        if let Some((first, last)) = group.years {
-            draft.text("start", &format!("{first:04}-01-01"));
-            draft.maybe(
-                "end",
-                last.map(|last| format!("{:04}-01-01", last + 1)).as_deref(),
-            );
+        if let (Some((first, _)), Some((_, last))) = (group.years.first(), group.years.last()) {
+            draft.text("start", &format!("{first}-01-01"));
+            draft.text("end", &format!("{}-01-01", last + 1));
         }
         if group.persistent {
             draft.text("missed", "latest");
@@ -204,11 +217,12 @@ fn one(
         draft.maybe("spread", group.spread.as_deref());
         // By it `import verify` knows the unit's starts in a log.
         draft.texts("tags", std::slice::from_ref(&starts));
-        body.write(&mut draft);
+        body.write(&mut draft, store);
         Made {
             schedule: group.written,
             line: group.line,
             zone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
+            years: group.years,
             user: body.user.clone(),
             draft,
         }
@@ -254,7 +268,7 @@ impl Due {
                 report.refuse(entry.line, &entry.value, problem, "name a day that comes");
                 continue;
             }
-            let group = groups.entry((timezone.clone(), years)).or_default();
+            let group = groups.entry((timezone.clone(), years.clone())).or_default();
             group.add(entry, expression);
             (group.zone, group.years) = (timezone, years);
             (group.persistent, group.spread) = (persistent, spread.clone());
@@ -289,7 +303,7 @@ impl Due {
                 group.add(entry, format!("@every {}s", every.as_secs()));
                 match groups
                     .last_mut()
-                    .filter(|last| last.years.is_none() && last.zone.is_none())
+                    .filter(|last| last.years.is_empty() && last.zone.is_none())
                 {
                     Some(last) => last.add(entry, group.expressions.remove(0)),
                     None => groups.push(group),

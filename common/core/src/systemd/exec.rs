@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::import::shell_quoted;
+
 /// One command of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exec {
@@ -225,12 +227,4 @@ fn escape(chars: &mut Peekable<Chars<'_>>, word: &mut String) {
         '\\' | '"' | '\'' => word.push(c),
         other => word.extend(['\\', other]),
     }
-}
-
-pub(super) fn shell_quoted(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,@%+".contains(&b);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -6,6 +6,7 @@
 mod calendar;
 mod convert;
 mod exec;
+mod fields;
 mod service;
 mod span;
 mod specifiers;

@@ -11,7 +11,7 @@ use super::unit::{Entry, Unit};
 use crate::definition::is_user_name;
 use crate::document::{duration_text, parse_size};
 use crate::import::{
-    Draft, Machine, Report, SECRET_COMMAND, has_secret, is_secret, is_variable, secret_note,
+    Draft, Machine, Report, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note,
 };
 
 /// Keys that are read here, and those that say nothing about the job.
@@ -132,7 +132,7 @@ impl Body {
         })
     }
 
-    pub fn write(&self, draft: &mut Draft) {
+    pub fn write(&self, draft: &mut Draft, store: &mut Store) {
         draft.maybe("description", self.description.as_deref());
         match &self.command {
             Command::Argv(argv) => draft.argv(argv),
@@ -149,7 +149,7 @@ impl Body {
         if !self.limits.is_empty() {
             draft.raw("limits", format!("{{ {} }}", self.limits.join(", ")));
         }
-        draft.table("env", &self.env);
+        draft.env(&self.env, BTreeMap::new(), store);
     }
 }
 
@@ -316,7 +316,7 @@ impl Reading<'_> {
                         let value = self.expand(entry, &value);
                         if is_variable(&name) && !name.starts_with("FARMHAND_") {
                             if is_secret(&name, &value) {
-                                self.report.note(entry.line, secret_note(&name));
+                                self.report.note(entry.line, secret_note(&name, &value));
                             }
                             env.insert(name, value);
                         } else {

@@ -24,6 +24,7 @@ fn a_calendar_expression_becomes_a_schedule() {
         ("semiannually", "0 0 1 */6 *"),
         ("yearly", "0 0 1 1 *"),
         ("annually", "0 0 1 1 *"),
+        ("bi-annually", "0 0 1 */6 *"),
         ("*-*-* 6,18:00", "0 6,18 * * *"),
         ("Mon..Fri 08:30", "30 8 * * MON-FRI"),
         ("Mon-Fri 08:30", "30 8 * * MON-FRI"),
@@ -48,6 +49,11 @@ fn a_calendar_expression_becomes_a_schedule() {
         ("1-1", "0 0 1 1 *"),
         ("12,14,13,12:20,10,30", "10,20,30 12-14 * * *"),
         ("*-*-* 04:00:00.0", "0 4 * * *"),
+        ("*:*:00.0/15.00", "*/15 * * * * *"),
+        ("Fri *-*-13", "0 0 13 * +FRI"),
+        ("Mon..Fri *-12-24..31 8:00", "0 8 24-31 12 +MON-FRI"),
+        ("Mon *-*~02", "0 0 L-1 * +MON"),
+        ("Mon,Tue *-*~1..3 18:00", "0 18 L,L-1,L-2 * +MON,TUE"),
     ] {
         assert_eq!(plain(text), wanted, "{text}");
     }
@@ -63,21 +69,37 @@ fn zones_and_years_of_a_calendar_expression_are_kept_apart() {
         Calendar {
             expression: "40 5 5 3 *".to_owned(),
             timezone: None,
-            years: Some((2026, Some(2026))),
+            years: vec![(2026, 2026)],
         }
     );
-    assert_eq!(on_calendar("26..28-*-1").unwrap().years, Some((2026, Some(2028))));
+    for (text, wanted) in [
+        ("26..28-*-1", vec![(2026, 2028)]),
+        ("2029,2026..2027-*-*", vec![(2026, 2027), (2029, 2029)]),
+        ("2026..2031/2-*-*", vec![(2026, 2026), (2028, 2028), (2030, 2030)]),
+        ("2190/4-*-*", vec![(2190, 2190), (2194, 2194), (2198, 2198)]),
+    ] {
+        assert_eq!(on_calendar(text).unwrap().years, wanted, "{text}");
+    }
+    let instant = Calendar {
+        expression: "56 59 2 25 3 *".to_owned(),
+        timezone: Some("UTC".to_owned()),
+        years: vec![(2014, 2014)],
+    };
+    assert_eq!(on_calendar("@1395716396").unwrap(), instant);
 }
 
 #[test]
 fn what_no_schedule_can_say_is_refused_in_words() {
     for (text, said) in [
-        ("@1395716396", "one single instant"),
-        ("Fri *-*-13", "days of the month (13) that must also be FRI"),
-        ("Mon *-*~02", "can only be the last one"),
-        ("05:40:23.42", "fractions of a second"),
-        ("2026,2028-*-*", "neither one year nor a range"),
-        ("2026/2-*-*", "neither one year nor a range"),
+        ("@soon", "not a number of seconds since 1970"),
+        (
+            "05:40:23.42",
+            "fractions of a second, and what is due here is due at whole seconds",
+        ),
+        ("*:*:0/0.5", "fractions of a second"),
+        ("*:*:1.5..3", "fractions of a second"),
+        ("2028..2026-*-*", "goes backwards"),
+        ("1960-*-*", "not a year (1970 to 2199)"),
         ("Fri..Mon", "goes backwards"),
         ("*/5:00", "not a valid hour"),
         ("Sat, Sun", "neither a date nor a time"),

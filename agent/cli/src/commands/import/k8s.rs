@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use farmhand_core::import::Machine;
 use farmhand_core::kubernetes::{self, File};
-use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use saphyr::{LoadableYamlNode, Scalar, ScanError, Yaml};
 use serde_json::{Map, Value};
 
 use super::{Failure, Outcome, Target, text_of, zone};
@@ -31,18 +31,41 @@ pub(super) fn run(args: &K8sArgs, as_json: bool) -> Outcome {
     let mut files = Vec::new();
     for path in &args.file {
         let text = text_of(path)?;
-        let documents = Yaml::load_from_str(&text).map_err(|error| {
+        let documents = documents(&text).map_err(|error| {
             Failure::usage(format!("{} is not YAML; nothing was written", path.display()))
                 .why(error)
                 .next("render a template first, as with `helm template`")
         })?;
         files.push(File {
             name: path.display().to_string(),
-            documents: documents.iter().map(value).collect(),
+            documents,
         });
     }
     args.target
         .take(kubernetes::import(&files, &machine), None, as_json)
+}
+
+/// Deeper than any key.
+const DEEP: usize = 100;
+
+/// As kubectl reads them, which lets the bracket that ends a list stand below the key; YAML wants it further in.
+fn documents(text: &str) -> Result<Vec<Value>, ScanError> {
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    loop {
+        let error = match Yaml::load_from_str(&lines.concat()) {
+            Ok(documents) => return Ok(documents.iter().map(value).collect()),
+            Err(error) => error,
+        };
+        let ends = |line: &&mut String| {
+            let rest = line.trim_start();
+            rest.starts_with([']', '}']) && line.len() - rest.len() < DEEP
+        };
+        let at = error.marker().line().saturating_sub(1);
+        match lines.get_mut(at).filter(ends) {
+            Some(line) => line.insert_str(0, &" ".repeat(DEEP)),
+            None => return Err(error),
+        }
+    }
 }
 
 /// A mapping with what `<<` names, a mapping or several; its own keys count first.

@@ -4,6 +4,7 @@ mod crontab;
 mod hosts;
 mod k8s;
 mod systemd;
+mod values;
 mod verify;
 
 use std::io::{Read, Write};
@@ -98,6 +99,9 @@ impl Target {
             out::json(&json!({"jobs": import.jobs, "files": import.files, "output": output, "toml": text}));
         } else if self.output.is_none() {
             out::raw(import.toml.as_bytes());
+        }
+        if self.output.is_none() && !import.secrets.is_empty() {
+            out::note("the values of its secrets are in no file: with -o FILE they are written beside it");
         }
         if import.jobs.is_empty() {
             let failure = Failure::new(Exit::Refused, "no job was imported");
@@ -206,6 +210,7 @@ fn write(path: &Path, import: &Import, force: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Error, format!("{} cannot be written", path.display())).why(error)
     };
+    values::write(path, &import.secrets)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     if import.secret {
@@ -245,10 +250,7 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
             Some(job) => {
                 let (schedule, policy) = due::compile(&job.name, &job.spec)
                     .map_err(|error| Failure::new(Exit::Error, format!("job {}", job.name)).why(error))?;
-                let next = |after: &Timestamp| due::next_run(&schedule, &policy, *after);
-                std::iter::successors(next(&now), next)
-                    .take(count as usize)
-                    .collect()
+                due::upcoming(&schedule, &policy, now, count as usize)
             }
             None => Vec::new(),
         };
