@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::import::of;
 
-/// Their image names the program, so that nobody can know it from the manifest.
+/// Manifests without a command: the program is in the image alone.
 const NO_PROGRAM: [&str; 16] = [
     "cert-fetcher-update-tls-certs.yaml",
     "cloud-platform-environments-moj-frontend-scheduled-task.yaml",

@@ -16,7 +16,7 @@ pub(super) fn fault(prefix: &str) -> Option<(String, String)> {
 
 impl Definitions {
     /// Puts the prefix before the names that are defined here, and before them wherever a job of these refers to one.
-    /// Other names stay: those of jobs that stand elsewhere, and those of locks, which nobody defines.
+    /// The names of other jobs stay as they are written, and so do those of locks: no file defines a lock.
     pub(super) fn put_before(&mut self, prefix: &str) {
         if prefix.is_empty() {
             return;

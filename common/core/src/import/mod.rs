@@ -175,15 +175,6 @@ pub(crate) fn has_secret(command: &str) -> bool {
 pub(crate) const SECRET_COMMAND: &str = "its command holds what looks like a password: that stands in the job file, after `job apply` \
     in the database, and while it runs in the node's list of processes; put it into the nodes' store and name it in `secrets`";
 
-/// As a word that a shell reads.
-pub(crate) fn shell_quoted(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:=,@%+".contains(&b);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 pub(crate) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Reading, text};
-use crate::import::{MOST, is_secret, is_variable, secret_note, shell_quoted, stored};
+use crate::import::{MOST, is_secret, is_variable, secret_note, stored};
 use crate::redact::SHORTEST;
+use crate::text::shell_word;
 
 #[derive(Default)]
 pub(super) struct Variables {
@@ -50,8 +51,8 @@ impl Variables {
     pub fn shell(&self, word: &str) -> String {
         let part = |part: Part| match part {
             Part::Variable(name) if self.is_stored(&name) => format!("\"${name}\""),
-            Part::Variable(name) => shell_quoted(self.values.get(&name).map_or("", String::as_str)),
-            Part::Text(text) => shell_quoted(&text),
+            Part::Variable(name) => shell_word(self.values.get(&name).map_or("", String::as_str)),
+            Part::Text(text) => shell_word(&text),
         };
         match self.parts(word) {
             parts if parts.is_empty() => "''".to_owned(),

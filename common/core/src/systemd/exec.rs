@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::import::shell_quoted;
+use crate::text::shell_word;
 
 /// One command of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Exec {
     /// As a shell reads it.
     pub fn shell(&self) -> String {
         let part = |part: &Part| match part {
-            Part::Text(text) => shell_quoted(text),
+            Part::Text(text) => shell_word(text),
             Part::Variable(name) => format!("\"${{{name}}}\""),
             Part::Split(name) => format!("${name}"),
         };
