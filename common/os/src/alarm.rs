@@ -159,8 +159,8 @@ mod tests {
                 .await
                 .is_err()
         );
-        sleeper.until(soon).await;
-        assert!(boot_now() >= soon);
+        let woken = tokio::time::timeout(Duration::from_secs(60), sleeper.until(soon)).await;
+        assert!(woken.is_ok() && boot_now() >= soon);
         sleeper.until(later).await;
         assert!(boot_now() >= later);
     }
