@@ -358,39 +358,3 @@ async fn what_a_dead_warden_had_begun_is_lost_for_the_agent_that_adopts_the_othe
     assert_eq!(done.attempt, 1, "{done:?}");
     farm.check().await;
 }
-
-/// The row of its node is locked, so that the agent waits between its greeting and its question what runs.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_starts_though_a_warden_dies_while_it_is_adopted() {
-    let mut farm = Farm::new()
-        .jobs("[job.long]\ncommand = [WITNESS, '3000']\n")
-        .start()
-        .await;
-    let long = farm.submit("long").await;
-    farm.lives(long, 1).await;
-    farm.agents[0].kill();
-    let lock = farm.database.client().await;
-    let sql = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
-    lock.batch_execute(sql).await.expect("a lock");
-    farm.agents[0].spawn();
-    let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-        WHERE NOT l.granted AND a.datname = current_database()";
-    farm.eventually("the agent waits for the row", SOON, async || {
-        match farm.value::<i64>(waiting).await {
-            0 => Err("not yet".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
-    let warden = farm.agents[0].wardens()[0].pid;
-    farmhand_tests::farm::send(warden, libc::SIGKILL);
-    lock.batch_execute("COMMIT").await.expect("an end");
-    let done = farm.succeeds(long).await;
-    assert_eq!(done.attempt, 2, "{done:?}");
-    assert!(
-        farm.agents[0].exited().is_none(),
-        "{}",
-        farm.agents[0].log_tail(10)
-    );
-    farm.check().await;
-}

@@ -1,5 +1,6 @@
 //! Whole farms of real agents, and what may happen to them.
 
+mod adopting;
 mod clocks;
 mod cloned;
 mod continuous;

@@ -175,10 +175,13 @@ pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, War
                 return Ok(Some(stream));
             }
             Ok(_) => return Ok(None),
+            // Reset: it has died since the kernel answered for it.
             Err(e)
                 if matches!(
                     e.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    io::ErrorKind::NotFound
+                        | io::ErrorKind::ConnectionRefused
+                        | io::ErrorKind::ConnectionReset
                 ) => {}
             // The queue of a stopped warden is full.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -205,4 +208,29 @@ pub(crate) async fn dial(paths: &Paths) -> io::Result<UnixStream> {
         paths.socket_name()
     );
     UnixStream::connect(name).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// The kernel answers for a warden that is stopped, and takes the answer back when it dies.
+    #[tokio::test]
+    async fn a_warden_that_dies_while_it_is_dialled_is_nobody() {
+        let state_dir = tempfile::tempdir().unwrap();
+        let paths = Paths::new(state_dir.path(), Kind::Main);
+        paths.prepare().unwrap();
+        let socket = paths.private_dir().join(paths.socket_name());
+        let warden = UnixListener::bind(socket).unwrap();
+        let mut dialling = std::pin::pin!(dial_living(&paths));
+        tokio::select! {
+            biased;
+            found = &mut dialling => panic!("too early: {found:?}"),
+            () = std::future::ready(()) => drop(warden),
+        }
+        let found = dialling.await;
+        assert!(matches!(found, Ok(None)), "{found:?}");
+    }
 }

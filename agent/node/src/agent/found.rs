@@ -76,7 +76,7 @@ pub(crate) fn common_serving(found: &[Found]) -> Option<Serving> {
         .then_some(serving)
 }
 
-/// What the wardens run; None when one of them has died.
+/// What the wardens run; None when one of them has died, or does not answer any more.
 pub(super) async fn listed(
     ctx: &Context,
     found: &[Found],
@@ -87,6 +87,11 @@ pub(super) async fn listed(
             Ok(listing) => attempts.extend(listing.attempts.into_iter().map(|a| (*kind, a))),
             Err(WardenError::Gone) => {
                 is_dead(ctx, client).await?;
+                all = false;
+            }
+            // Stopped since its greeting: whoever looks for it again waits for it.
+            Err(e @ WardenError::NoAnswer { .. }) => {
+                tracing::warn!("the {} warden: {e}", kind.name());
                 all = false;
             }
             Err(e) => return Err(of_the(*kind, e)),

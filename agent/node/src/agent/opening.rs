@@ -43,7 +43,8 @@ pub(super) async fn begin(
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
             let Some(adopted) = found::listed(ctx, &found).await? else {
-                // One of them died meanwhile. Its processes are ended first, and its attempts are known by their directories.
+                // One of them died or stopped meanwhile. Once it is dead, its processes are ended first, and its attempts are known by
+                // their directories.
                 drop(found);
                 found = found::wardens(ctx, last).await?;
                 continue;

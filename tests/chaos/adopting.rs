@@ -1,0 +1,85 @@
+//! An agent that starts and adopts the warden of the one before, when that warden dies or stops in the middle.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Agent, CALM, Farm, SOON, TTL, send, stop};
+use tokio_postgres::Client;
+
+const JOBS: &str = "[job.long]\ncommand = [WITNESS, '3000']\n";
+
+/// The agent was killed while it ran something, and is started again. The row of its node is locked, so that the new agent waits
+/// between its greeting of the warden and its question what runs.
+struct Adopting {
+    farm: Farm,
+    run: i64,
+    lock: Client,
+}
+
+impl Adopting {
+    async fn begin(ttl: Duration) -> Self {
+        let mut farm = Farm::new().ttl(ttl).jobs(JOBS).start().await;
+        let run = farm.submit("long").await;
+        farm.lives(run, 1).await;
+        farm.agents[0].kill();
+        let lock = farm.database.client().await;
+        let sql = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
+        lock.batch_execute(sql).await.expect("a lock");
+        farm.agents[0].spawn();
+        let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+            WHERE NOT l.granted AND a.datname = current_database()";
+        farm.eventually("the agent waits for the row", SOON, async || {
+            match farm.value::<i64>(waiting).await {
+                0 => Err("not yet".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        Self { farm, run, lock }
+    }
+
+    fn warden(&self) -> i32 {
+        self.farm.agents[0].wardens()[0].pid
+    }
+
+    async fn unlock(&self) {
+        self.lock.batch_execute("COMMIT").await.expect("an end");
+    }
+
+    /// The run succeeds with this attempt, and the agent has not ended.
+    async fn succeeds(mut self, attempt: i32) {
+        let done = self.farm.succeeds(self.run).await;
+        assert_eq!(done.attempt, attempt, "{done:?}");
+        let agent: &mut Agent = &mut self.farm.agents[0];
+        assert!(agent.exited().is_none(), "{}", agent.log_tail(10));
+        self.farm.check().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_starts_though_a_warden_dies_while_it_is_adopted() {
+    let adopting = Adopting::begin(TTL).await;
+    send(adopting.warden(), libc::SIGKILL);
+    adopting.unlock().await;
+    adopting.succeeds(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_starts_though_a_warden_is_stopped_while_it_is_adopted() {
+    let adopting = Adopting::begin(CALM).await;
+    let warden = adopting.warden();
+    stop(warden);
+    adopting.unlock().await;
+    let agent = &adopting.farm.agents[0];
+    let silent = "the warden did not answer";
+    let said = adopting
+        .farm
+        .eventually("the agent asks in vain", SOON, async || {
+            match agent.log().contains(silent) {
+                true => Ok(()),
+                false => Err(agent.log_tail(5)),
+            }
+        });
+    said.await;
+    send(warden, libc::SIGCONT);
+    adopting.succeeds(1).await;
+}
