@@ -237,35 +237,31 @@ impl Conn {
         self.busy = true;
         let asked = async {
             let known = self.prepare(stmt, params).await?;
-            self.alone(stmt, known, params).await
+            // Whichever process of a pooler does it may make the plan that it keeps.
+            let pooled = (known.is_some() && !self.direct).then_some(BEGIN_POOLED);
+            let begin = self.reading.as_deref().or(pooled);
+            self.exchange(begin, ask(&self.client, stmt, known, params), begin.is_some())
+                .await
         };
         let reply = timeout(limit, asked).await;
         let rows = self.settle(stmt.op, reply)?;
-        self.busy = false;
-        if self.unconfirmed.swap(false, Ordering::AcqRel) {
-            return Err(StoreError::NotConfirmed { op: stmt.op });
-        }
+        self.committed(stmt.op)?;
         Ok(rows)
     }
 
-    async fn alone(
+    /// A statement with what begins and ends its transaction, in one round trip: join! polls in order, and the first poll sends. COMMIT
+    /// after a statement that failed rolls back.
+    async fn exchange(
         &self,
-        stmt: Stmt,
-        known: Option<Statement>,
-        params: &[Param<'_>],
+        begin: Option<&str>,
+        asked: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+        commit: bool,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let begin = match self.reading.as_deref() {
-            Some(begin) => begin,
-            // Whichever process does it may make the plan that it keeps.
-            None if known.is_some() && !self.direct => BEGIN_POOLED,
-            None => return ask(&self.client, stmt, known, params).await,
+        let say = async |sql: Option<&str>| match sql {
+            Some(sql) => self.client.batch_execute(sql).await,
+            None => Ok(()),
         };
-        // In order and in one round trip; see `begin_with`.
-        let (begun, rows, ended) = tokio::join!(
-            self.client.batch_execute(begin),
-            ask(&self.client, stmt, known, params),
-            self.client.batch_execute("COMMIT")
-        );
+        let (begun, rows, ended) = tokio::join!(say(begin), asked, say(commit.then_some("COMMIT")));
         begun?;
         let rows = rows?;
         ended?;
@@ -278,41 +274,30 @@ impl Conn {
         self.reading.as_deref().unwrap_or(writing)
     }
 
-    /// Opens a transaction and runs its first statement in the same round trip.
-    pub(crate) async fn begin_with(
-        &mut self,
-        stmt: Stmt,
-        params: &[Param<'_>],
-        deadline: Instant,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.unconfirmed.store(false, Ordering::Release);
-        self.busy = true;
-        let both = async {
-            let known = self.prepare(stmt, params).await?;
-            let client = &self.client;
-            // join! polls in order, and the first poll sends: BEGIN goes out first.
-            let begin = client.batch_execute(self.begin());
-            let (begun, rows) = tokio::join!(begin, ask(client, stmt, known, params));
-            begun?;
-            rows
-        };
-        let reply = timeout_at(deadline, both).await;
-        self.settle(stmt.op, reply)
-    }
-
-    /// A further statement of an open transaction.
+    /// A statement of a transaction, which it opens if it is the `first`, and commits if it is the `last`.
     pub(crate) async fn query_within(
         &mut self,
         stmt: Stmt,
         params: &[Param<'_>],
+        (first, last): (bool, bool),
         deadline: Instant,
     ) -> Result<Vec<Row>, StoreError> {
+        if first {
+            self.unconfirmed.store(false, Ordering::Release);
+            self.busy = true;
+        }
         let asked = async {
             let known = self.prepare(stmt, params).await?;
-            ask(&self.client, stmt, known, params).await
+            let begin = first.then(|| self.begin());
+            self.exchange(begin, ask(&self.client, stmt, known, params), last)
+                .await
         };
         let reply = timeout_at(deadline, asked).await;
-        self.settle(stmt.op, reply)
+        let rows = self.settle(stmt.op, reply)?;
+        if last {
+            self.committed(stmt.op)?;
+        }
+        Ok(rows)
     }
 
     /// Several statements without parameters, as one message.
@@ -332,6 +317,11 @@ impl Conn {
     pub(crate) async fn commit(&mut self, op: &'static str, deadline: Instant) -> Result<(), StoreError> {
         let reply = timeout_at(deadline, self.client.batch_execute("COMMIT")).await;
         self.settle(op, reply)?;
+        self.committed(op)
+    }
+
+    /// The transaction is over, and confirmed unless the server warned.
+    fn committed(&mut self, op: &'static str) -> Result<(), StoreError> {
         self.busy = false;
         if self.unconfirmed.swap(false, Ordering::AcqRel) {
             return Err(StoreError::NotConfirmed { op });

@@ -183,10 +183,7 @@ impl Db {
 
     pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
         if self.token.is_some() {
-            let mut tx = self.transaction(stmt.op).await?;
-            let rows = tx.raw(stmt, params).await?;
-            tx.commit().await?;
-            return Ok(rows);
+            return self.transaction(stmt.op).await?.ask(stmt, params, true).await;
         }
         let started = StdInstant::now();
         let result = match self.conn(stmt.op).await {
@@ -298,14 +295,26 @@ impl Transaction {
         decode::rows(stmt.op, &self.raw(stmt, params).await?)
     }
 
+    /// The last statement, which commits.
+    pub(crate) async fn last_rows<T: DeserializeOwned>(
+        mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        decode::rows(stmt.op, &self.ask(stmt, params, true).await?)
+    }
+
     async fn raw(&mut self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
+        self.ask(stmt, params, false).await
+    }
+
+    async fn ask(&mut self, stmt: Stmt, params: &[Param<'_>], last: bool) -> Result<Vec<Row>, StoreError> {
         let started = StdInstant::now();
-        let result = if self.begun {
-            self.conn.conn().query_within(stmt, params, self.deadline).await
-        } else {
-            self.begun = true;
-            self.conn.conn().begin_with(stmt, params, self.deadline).await
-        };
+        let first = !std::mem::replace(&mut self.begun, true);
+        let conn = self.conn.conn();
+        let result = conn
+            .query_within(stmt, params, (first, last), self.deadline)
+            .await;
         observe(self.observer.as_ref(), stmt.op, started, &result);
         result
     }

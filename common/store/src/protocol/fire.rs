@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::session::set;
+use crate::conn::Param;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 
@@ -131,18 +132,13 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
         .filter(|f| due.get(f.job_id.as_str()) == Some(&f.seen))
         .collect();
     let fires = set(&matching);
-    let fired = tx
-        .rows(
-            fire,
-            &[
-                (&fires, Type::JSON),
-                (&names, Type::TEXT_ARRAY),
-                (&i64::try_from(room).unwrap_or(i64::MAX), Type::INT8),
-            ],
-        )
-        .await?;
-    tx.commit().await?;
-    Ok(fired)
+    let room = i64::try_from(room).unwrap_or(i64::MAX);
+    let params: [Param<'_>; 3] = [
+        (&fires, Type::JSON),
+        (&names, Type::TEXT_ARRAY),
+        (&room, Type::INT8),
+    ];
+    tx.last_rows(fire, &params).await
 }
 
 /// Lets the oldest queued run go of each of these jobs that has nothing else live, and sees to the rounds of
