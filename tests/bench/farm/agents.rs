@@ -71,6 +71,18 @@ struct Agent {
     /// Empty while no job fires.
     turns: watch::Receiver<Turns>,
     renewed: Arc<AtomicU64>,
+    slower: u32,
+}
+
+/// How the agents of a fleet come to the server.
+#[derive(Clone)]
+pub struct Way {
+    pub how: &'static str,
+    pub config: DbConfig,
+    /// All of them use these few connections, which know their statements: what a pooler that keeps them is to the server.
+    pub shared: bool,
+    /// What an agent does at intervals it does so many times more slowly.
+    pub slower: u32,
 }
 
 pub struct Fleet {
@@ -81,8 +93,9 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    pub async fn open(config: &DbConfig, size: usize, counts: &Arc<Counts>) -> Self {
+    pub async fn open(way: &Way, size: usize, counts: &Arc<Counts>) -> Self {
         let (turns, listen) = watch::channel(Turns::default());
+        let shared = way.shared.then(|| Db::new(&way.config));
         let mut fleet = Self {
             tasks: Vec::new(),
             sessions: Vec::new(),
@@ -94,7 +107,10 @@ impl Fleet {
             let observer = Arc::new(move |_: &'static str, _: Duration, _: Option<&_>| {
                 said.fetch_add(1, Ordering::Relaxed);
             });
-            let (db, notes) = Db::dedicated(config);
+            let (db, notes) = match &shared {
+                Some(db) => (db.clone(), mpsc::channel(1).1),
+                None => Db::dedicated(&way.config),
+            };
             let db = db.observed_by(observer);
             let me = session(&db, &format!("{}-{number}", uuid::Uuid::new_v4().simple())).await;
             let renewed = Arc::new(AtomicU64::new(0));
@@ -109,6 +125,7 @@ impl Fleet {
                 of: size,
                 turns: listen.clone(),
                 renewed,
+                slower: way.slower,
             };
             fleet.tasks.push(tokio::spawn(agent.live()));
         }
@@ -164,15 +181,17 @@ impl Fleet {
         for (db, me) in &self.sessions {
             // A connection that an abort interrupted is replaced.
             let _ = close(db, me).await;
-            db.close();
         }
+        self.sessions.iter().for_each(|(db, _)| db.close());
     }
 }
 
 impl Agent {
     async fn live(mut self) {
         let timing = LeaseTiming::new(TTL).expect("a lease of 30 s");
-        let (polls, renewals) = (timing.poll_every(true), timing.renew_every());
+        let listens = self.db.config().listen;
+        let polls = timing.poll_every(listens) * self.slower;
+        let renewals = timing.renew_every() * self.slower;
         // Nobody's first statement is at the same moment as another's.
         let part = self.number as f64 / self.of as f64;
         let mut poll_at = Instant::now() + polls.mul_f64(part);
