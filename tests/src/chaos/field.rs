@@ -39,6 +39,8 @@ pub struct Field {
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
+    /// The agents reach the servers through a pooler.
+    pub pooled: bool,
     pub shortest_lease: Duration,
     pub longest_lease: Duration,
     kept: bool,
@@ -77,6 +79,7 @@ impl Field {
             relabelled: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
+            pooled: shape.pgbouncer,
             shortest_lease: Duration::from_secs(shape.shortest_lease()),
             longest_lease: Duration::from_secs(shape.longest_lease()),
             kept: false,
