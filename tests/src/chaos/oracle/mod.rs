@@ -90,6 +90,8 @@ pub struct Done {
     /// may have to wait for it.
     pub lease: Duration,
     pub database: bool,
+    /// From when to when its node was there under its other address.
+    pub other_address: Option<[u64; 2]>,
     pub what: String,
 }
 
