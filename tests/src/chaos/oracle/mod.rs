@@ -193,7 +193,7 @@ pub enum Broken {
     SubmittedTwice,
     /// An attempt of a run of which there is no record.
     Unknown,
-    /// An agent ended by itself, and not because its new warden did not come up.
+    /// An agent ended by itself, and not because what was done to its node kept its new warden from coming up.
     EndedByItself,
     Panicked,
     Left,
