@@ -31,6 +31,7 @@ fn hit(node: &str, from: i64, to: i64, lease: u64) -> Done {
         node: (!node.is_empty()).then(|| node.to_owned()),
         lease: Duration::from_secs(lease),
         database: node.is_empty(),
+        other_address: None,
         what: "killed".to_owned(),
     }
 }
@@ -145,6 +146,61 @@ fn a_run_of_one_node_waits_for_that_node_alone() {
     );
     let others = vec![hit("n1", 100, 60_000, 3), hit("n3", 100, 60_000, 3)];
     assert_eq!(bound(&farm(others), &of_one), 10_300);
+}
+
+/// A site that has its other address in these times, and 500 ms before and after them none.
+fn other_address(times: &[[i64; 2]]) -> Vec<Done> {
+    let had = |[from, to]: &[i64; 2]| Done {
+        other_address: Some([*from, *to].map(|ms| (100_000 + ms) as u64 * MS)),
+        ..hit("n2", from - 500, to + 500, 3)
+    };
+    times.iter().map(had).collect()
+}
+
+#[test]
+fn a_run_of_an_address_that_its_node_has_for_a_while_waits_until_it_has_it_again() {
+    let of_other = Beginning {
+        node: "n2-b",
+        bound: true,
+        ..due(0)
+    };
+    // It had that until a moment before, and has it again after 14 minutes.
+    let (before, again) = ([-11_000, -1_000], [840_000, 854_000]);
+    let twice = other_address(&[before, again]);
+    assert_eq!(bound(&farm(twice.clone()), &of_other), 840_000 + 10_300);
+    // Not when it has that for too short a time, or when something is done to it meanwhile, or to the database.
+    let third = [900_000, 911_000];
+    let then = |hit: Option<Done>, second: [i64; 2]| {
+        let mut done = other_address(&[before, second, third]);
+        done.extend(hit);
+        bound(&farm(done), &of_other)
+    };
+    assert_eq!(then(None, again), 840_000 + 10_300);
+    assert_eq!(then(None, [840_000, 850_200]), 900_000 + 10_300);
+    for disturbs in [hit("n2", 841_000, 841_100, 3), hit("", 841_000, 841_100, 0)] {
+        assert_eq!(then(Some(disturbs), again), 900_000 + 10_300);
+    }
+    assert_eq!(
+        then(Some(hit("n1", 841_000, 841_100, 3)), again),
+        840_000 + 10_300
+    );
+    // What was due while it was there had to begin then.
+    let at_once = Beginning {
+        due: 89_500 * MS,
+        ..of_other
+    };
+    let longer = other_address(&[[-11_000, 1_000], again]);
+    assert_eq!(bound(&farm(longer), &at_once), 10_300);
+    // It never was there for long enough: nothing can be said.
+    let never = farm(other_address(&[before]));
+    assert_eq!(never.begins_by(&of_other), u64::MAX);
+    // Under its own address it is hit for as long as it has another one.
+    let own = Beginning {
+        node: "n2",
+        ..of_other
+    };
+    let soon = other_address(&[[500, 14_500]]);
+    assert_eq!(bound(&farm(soon), &own), 15_000 + 8_000 + 10_300);
 }
 
 #[test]

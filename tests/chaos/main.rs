@@ -30,6 +30,7 @@ mod streams;
 mod superseded;
 mod tables;
 mod targets;
+mod targets_nodes;
 mod triggers;
 mod ttls;
 mod unheld;

@@ -1,10 +1,16 @@
 //! An agent cut off from PostgreSQL: the same promises, by its own clock.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
+use farmhand_tests::chaos::place::{HUB, Place, enter_hub, join};
+use farmhand_tests::chaos::plan::Way;
 use farmhand_tests::farm::{Farm, SOON, TAKEOVER, TTL};
 use farmhand_tests::proxy::{Flow, Proxy};
 use farmhand_tests::witness::boot_ns;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 const JOBS: &str = "
     [job.long]
@@ -267,7 +273,7 @@ async fn the_server_asks_within_seconds_whether_an_agents_machine_is_still_there
         let sessions = "SELECT array_agg(pid) FROM pg_stat_activity
             WHERE application_name = 'farmhand n1' AND datname = current_database()";
         let sessions: Vec<i32> = farm.value(sessions).await;
-        let shown = std::process::Command::new("ss")
+        let shown = Command::new("ss")
             .args(["-Htnop", "sport", "=", &format!(":{port}")])
             .output()
             .expect("ss, of the package iproute2");
@@ -285,4 +291,39 @@ async fn the_server_asks_within_seconds_whether_an_agents_machine_is_still_there
     })
     .await;
     farm.check().await;
+}
+
+/// The suite's proxy answers the server's question for it: it must ask its client itself, as a load balancer must.
+#[test]
+fn the_proxy_ends_the_connection_of_a_client_that_vanished() {
+    // A thread of its own moves to another network.
+    let whole = std::thread::spawn(|| {
+        enter_hub();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(a_client_vanishes());
+    });
+    whole.join().expect("the test itself");
+}
+
+async fn a_client_vanishes() {
+    let listener = TcpListener::bind((HUB, 0)).await.expect("a port for the server");
+    let proxy = Proxy::start_at(HUB, listener.local_addr().expect("an address")).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = Place::new(1, dir.path(), 1);
+    let connects = format!("exec 3<>/dev/tcp/{HUB}/{} && exec sleep infinity", proxy.port());
+    let mut client = Command::new("bash");
+    client.args(["-c", &connects]);
+    let namespaces = place.descriptors();
+    // SAFETY: system calls alone between fork and exec.
+    unsafe { client.pre_exec(move || join(namespaces)) };
+    let mut client = client.spawn().expect("bash starts");
+    let (mut connection, _) = listener.accept().await.expect("a connection");
+    place.drop_packets(Way::Both);
+    client.kill().expect("a child of ours");
+    client.wait().expect("a child of ours");
+    let ended = tokio::time::timeout(SOON * 3, connection.read(&mut [0])).await;
+    assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
 }

@@ -79,6 +79,7 @@ pub fn done(node: &str, from: u64, to: u64) -> Done {
         node: Some(node.to_owned()),
         lease: Duration::from_secs(3),
         database: false,
+        other_address: None,
         what: "killed".to_owned(),
     }
 }

@@ -209,15 +209,18 @@ fn a_submission_that_made_two_runs_is_seen() {
 fn an_agent_that_ends_by_itself_needs_the_reason_that_is_known() {
     let mut history = sound();
     history.surprises = vec![Surprise {
-        node: "n2".to_owned(),
+        node: "n1".to_owned(),
         at: 1130 * SECOND / 10,
         status: "exit status: 1".to_owned(),
         said: "error: starting the warden: it ended".to_owned(),
     }];
     assert_eq!(found(&check(&history)), []);
-    let otherwise: [fn(&mut Surprise); 2] = [
+    let otherwise: [fn(&mut Surprise); 4] = [
         |s| s.status = "signal: 6 (SIGABRT)".to_owned(),
         |s| s.said = "error: the address is taken".to_owned(),
+        // Nothing had been done to its node then.
+        |s| s.node = "n2".to_owned(),
+        |s| s.at = 1201 * SECOND / 10,
     ];
     for change in otherwise {
         let mut forged = history.clone();

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use farmhand_tests::chaos::gather::Clocks;
 use farmhand_tests::chaos::lateness::Timeline;
+use farmhand_tests::chaos::nodes::Nodes;
 use farmhand_tests::chaos::oracle::Done;
-use farmhand_tests::chaos::targets::{self, Began, Definition, Matched, Mismatch, Nodes, Record, Span};
+use farmhand_tests::chaos::targets::{self, Began, Definition, Matched, Mismatch, Record, Span};
 use jiff::Timestamp;
 
-fn at(second: i64) -> Timestamp {
+pub fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).expect("a time")
 }
 
-fn record(from: i64, to: i64, state: &str) -> Record {
+pub fn record(from: i64, to: i64, state: &str) -> Record {
     Record {
         run: from,
         job: "tick".to_owned(),
@@ -25,12 +26,13 @@ fn record(from: i64, to: i64, state: &str) -> Record {
         last_due: at(to),
         count: (to - from) / 2 + 1,
         began: None,
+        attempts: 1,
         lived_on: BTreeSet::new(),
         finished: (state != "skipped").then(|| at(to + 1)),
     }
 }
 
-fn definition() -> Definition {
+pub fn definition() -> Definition {
     Definition {
         job: "tick".to_owned(),
         schedule: "*/2 * * * * *".to_owned(),
@@ -48,7 +50,7 @@ fn every_two_seconds(records: &[Record]) -> Vec<Mismatch> {
     matched(&definition(), records, &Nodes::default()).mismatches
 }
 
-fn matched(definition: &Definition, records: &[Record], nodes: &Nodes) -> Matched {
+pub fn matched(definition: &Definition, records: &[Record], nodes: &Nodes) -> Matched {
     let span = Span {
         from: at(0),
         to: at(10),
@@ -98,39 +100,8 @@ fn a_skip_without_anything_that_went_on_is_reported() {
     assert!(matches!(found[..], [Mismatch::Skipped { .. }]), "{found:?}");
 }
 
-/// One record for each of three nodes at each instant.
-fn on_each_node() -> Vec<Record> {
-    let instants = (1..=5).map(|n| 2 * n);
-    let of = |second: i64| {
-        ["n1", "n2", "n3"].map(|node| Record {
-            node: Some(node.to_owned()),
-            lived_on: [node.to_owned()].into(),
-            ..record(second, second, "succeeded")
-        })
-    };
-    instants.flat_map(of).collect()
-}
-
-fn each_node(records: &[Record], done: Vec<Done>) -> Vec<Mismatch> {
-    let nodes = Nodes {
-        timeline: Timeline {
-            nodes: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
-            done,
-            settled: Duration::from_secs(8),
-            ..Timeline::default()
-        },
-        ..Nodes::default()
-    };
-    let definition = Definition {
-        each_node: true,
-        skips: false,
-        ..definition()
-    };
-    matched(&definition, records, &nodes).mismatches
-}
-
 /// Of a node, or of the database.
-fn trouble(node: Option<&str>, from: i64, to: i64) -> Done {
+pub fn trouble(node: Option<&str>, from: i64, to: i64) -> Done {
     let clocks = Clocks::default();
     Done {
         node: node.map(str::to_owned),
@@ -138,50 +109,9 @@ fn trouble(node: Option<&str>, from: i64, to: i64) -> Done {
         to: clocks.boot(at(to)),
         lease: Duration::from_secs(3),
         database: node.is_none(),
+        other_address: None,
         what: "killed".to_owned(),
     }
-}
-
-#[test]
-fn a_node_that_was_well_and_was_given_nothing_is_reported() {
-    let mut records = on_each_node();
-    assert_eq!(each_node(&records, vec![]), []);
-    let gone = records.remove(7);
-    assert_eq!((gone.node.as_deref(), gone.first_due), (Some("n2"), at(6)));
-    for done in [
-        vec![],
-        vec![trouble(Some("n1"), 5, 7)],
-        vec![trouble(Some("n2"), -20, -3), trouble(Some("n2"), 15, 20)],
-    ] {
-        let found = each_node(&records, done);
-        let [Mismatch::Missing { node, due, .. }] = found.as_slice() else {
-            panic!("{found:?}");
-        };
-        assert_eq!((node.as_deref(), *due), (Some("n2"), at(6)));
-    }
-    for hit in [
-        trouble(Some("n2"), -20, -1),
-        trouble(Some("n2"), 13, 20),
-        trouble(None, 5, 6),
-    ] {
-        assert_eq!(each_node(&records, vec![hit]), []);
-    }
-}
-
-#[test]
-fn a_run_of_one_node_that_lived_on_another_is_reported() {
-    let mut records = on_each_node();
-    records[4].lived_on = ["n3".to_owned()].into();
-    let found = each_node(&records, vec![]);
-    assert!(matches!(found[..], [Mismatch::Elsewhere { .. }]), "{found:?}");
-}
-
-#[test]
-fn an_instant_that_is_skipped_for_all_nodes_has_no_other_outcome() {
-    let mut records = on_each_node();
-    records.push(record(4, 4, "skipped"));
-    let found = each_node(&records, vec![]);
-    assert!(matches!(found[..], [Mismatch::Twice { .. }]), "{found:?}");
 }
 
 #[test]
@@ -285,44 +215,6 @@ fn each_shard_of_an_instant_needs_its_own_outcome_unless_all_were_skipped() {
         matches!(found[..], [Mismatch::Missing { instance: 1, .. }]),
         "{found:?}"
     );
-}
-
-#[test]
-fn a_run_of_a_node_that_will_never_run_it_ends_for_the_reason_that_was_given() {
-    let gone = |reason: &str, nodes: &Nodes| {
-        let mut records = on_each_node();
-        records[0] = Record {
-            state: "skipped".to_owned(),
-            reason: Some(reason.to_owned()),
-            lived_on: BTreeSet::new(),
-            ..records[0].clone()
-        };
-        let definition = Definition {
-            each_node: true,
-            skips: false,
-            ..definition()
-        };
-        matched(&definition, &records, nodes).mismatches.len()
-    };
-    let due = on_each_node()[0].first_due;
-    let removed = Nodes {
-        removed: ["n1".to_owned()].into(),
-        ..Nodes::default()
-    };
-    let relabelled = |at| Nodes {
-        relabelled: vec![("n1".to_owned(), at)],
-        ..Nodes::default()
-    };
-    let (before, after) = (due - Duration::from_secs(1), due + Duration::from_secs(3_600));
-    for (reason, nodes, wrong) in [
-        ("its node was removed", &removed, 0),
-        ("its node was removed", &relabelled(before), 1),
-        ("the labels of its node changed", &relabelled(before), 0),
-        ("the labels of its node changed", &relabelled(after), 1),
-        ("the labels of its node changed", &removed, 1),
-    ] {
-        assert_eq!(gone(reason, nodes), wrong, "{reason}: {nodes:?}");
-    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub async fn happen(field: Arc<Field>, event: Event) -> bool {
     } else {
         None
     };
-    let doings: Vec<Doing> = if members.is_empty() {
+    let mut doings: Vec<Doing> = if members.is_empty() {
         let waits = event.fault.starts_a_server();
         let lease = if waits {
             field.longest_lease
@@ -41,19 +41,20 @@ pub async fn happen(field: Arc<Field>, event: Event) -> bool {
         members.iter().map(begin).collect()
     };
     let hit = match event.fault.agent().map(|n| &field.sites[n]) {
-        Some(site) => on_a_site(&field, site, event, lasts, doings[0].from()).await,
+        Some(site) => on_a_site(&field, site, event, lasts, &mut doings[0]).await,
         None => on_the_farm(&field, members, event.fault, lasts).await,
     };
     doings.into_iter().for_each(|doing| doing.over(&field));
     hit
 }
 
-async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, from: u64) -> bool {
+async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, doing: &mut Doing) -> bool {
     match event.fault {
         Fault::Processes {
             own, warden, reaper, ..
         } => {
-            return processes(field, site, [own, warden, reaper], lasts, event.declared, from).await;
+            let acts = [own, warden, reaper];
+            return processes(field, site, acts, lasts, event.declared, doing.from()).await;
         }
         Fault::Drop { way, .. } => {
             with_place(site, |place| place.drop_packets(way)).await;
@@ -83,7 +84,7 @@ async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, fr
         Fault::Frozen { kill, .. } => return restarts::frozen(site, kill, lasts).await,
         Fault::NoForks { .. } => return restarts::no_forks(site, lasts).await,
         Fault::Labels { zone, .. } => return restarts::labels(field, site, zone).await,
-        Fault::Rename { address, .. } => return restarts::rename(field, site, address, lasts).await,
+        Fault::Rename { address, .. } => return restarts::rename(site, address, lasts, doing).await,
         _ => unreachable!("a fault of no agent"),
     }
     true

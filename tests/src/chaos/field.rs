@@ -1,6 +1,5 @@
 //! The farm that the faults hit: agents in networks of their own, two servers, jobs with a witness.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -32,13 +31,13 @@ pub struct Field {
     pub windows: Mutex<Vec<Window>>,
     /// Runs whose submission was confirmed.
     pub submitted: Mutex<Vec<i64>>,
-    /// Addresses that a site had for a while.
-    pub removed: Mutex<BTreeSet<String>>,
     /// Sites whose labels changed, and when.
     pub relabelled: Mutex<Vec<(String, u64)>>,
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
+    /// The agents reach the servers through a pooler.
+    pub pooled: bool,
     pub shortest_lease: Duration,
     pub longest_lease: Duration,
     kept: bool,
@@ -73,10 +72,10 @@ impl Field {
             done: Mutex::default(),
             windows: Mutex::default(),
             submitted: Mutex::default(),
-            removed: Mutex::default(),
             relabelled: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
+            pooled: shape.pgbouncer,
             shortest_lease: Duration::from_secs(shape.shortest_lease()),
             longest_lease: Duration::from_secs(shape.longest_lease()),
             kept: false,
@@ -263,6 +262,7 @@ pub struct Doing {
     node: Option<String>,
     lease: Duration,
     database: bool,
+    other_address: Option<[u64; 2]>,
     what: String,
 }
 
@@ -273,6 +273,7 @@ impl Doing {
             node: node.map(|s| s.name.clone()),
             lease: node.map_or(Duration::ZERO, Site::longest_lease),
             database,
+            other_address: None,
             what,
         }
     }
@@ -287,6 +288,11 @@ impl Doing {
         self.from
     }
 
+    /// Its node was there under its other address from then until now.
+    pub fn had_other_address(&mut self, since: u64) {
+        self.other_address = Some([since, boot_ns()]);
+    }
+
     pub fn over(self, field: &Field) {
         field.done.lock().expect("no panic under it").push(Done {
             from: self.from,
@@ -294,6 +300,7 @@ impl Doing {
             node: self.node,
             lease: self.lease,
             database: self.database,
+            other_address: self.other_address,
             what: self.what,
         });
     }

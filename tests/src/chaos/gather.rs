@@ -100,6 +100,7 @@ pub async fn records(client: &Client, lines: &[Seen]) -> Result<Records, tokio_p
                 Record {
                     run,
                     began: began(run),
+                    attempts: r.get(3),
                     lived_on: lived_on(run),
                     finished: r.get(16),
                     job,

@@ -1,7 +1,8 @@
 //! By when something must have begun: computed from what was down at that time, with the lengths that the product promises.
 //!
 //! The farm does what is due within a takeover (promise 4) in which the database and one node that could act were left alone. A bound
-//! is the end of the first such span. Whatever is hit before that moves its beginning, and excuses nothing else.
+//! is the end of the first such span. Whatever is hit before that moves its beginning, and excuses nothing else. What only one address
+//! may run waits for spans in which its node has that address.
 
 use std::time::Duration;
 
@@ -82,7 +83,12 @@ impl Timeline {
     /// where a node was hit. Each attempt without a line was taken over from a node that was hit. What was claimed by a node that
     /// was hit begins when that is back.
     pub fn begins_by(&self, run: &Beginning) -> u64 {
-        let may = |node: &str| !run.bound || node == site_of(run.node);
+        let own = [run.node.to_owned()];
+        let may = if run.bound {
+            own.as_slice()
+        } else {
+            self.nodes.as_slice()
+        };
         let promise = takeover(self.shortest);
         let soon = run.due + nanos(promise);
         let silent = self.longest_hit(run.due, soon).map_or(Duration::ZERO, |_| SILENT);
@@ -107,34 +113,40 @@ impl Timeline {
             if by > 0 && (hit.from > by || hit.from > back + nanos(self.settled)) {
                 break;
             }
-            let other = |name: &str| name != site_of(node);
-            by = by.max(self.clear(hit.from, hit.takeover(), other));
+            let others = self.nodes.iter().filter(|name| *name != site_of(node));
+            by = by.max(self.clear(hit.from, hit.takeover(), others));
             back = back.max(hit.to);
         }
         for _ in 0..lost {
             if let Some(lease) = self.longest_hit(own[first].from, by) {
-                by = self.clear(by, takeover(lease), |_| true);
+                by = self.clear(by, takeover(lease), &self.nodes);
             }
         }
         Some((own[first], self.not_before_it_is_back(next, own[first].from, by)))
     }
 
-    /// The end of the first span of this length in which a node that may act was left alone, and the database.
-    fn clear(&self, from: u64, length: Duration, may: impl Fn(&str) -> bool) -> u64 {
+    /// The end of the first span of this length in which an address that may act was there and left alone, and the database.
+    fn clear<'a>(&self, from: u64, length: Duration, may: impl IntoIterator<Item = &'a String>) -> u64 {
         let length = nanos(length + self.tolerance);
-        let nodes = self.nodes.iter().filter(|node| may(node));
-        let start = nodes.fold(None, |best, node| self.alone_from(node, from, length, best));
-        start.unwrap_or(from) + length
+        let start =
+            (may.into_iter()).fold(None, |best, address| self.alone_from(address, from, length, best));
+        start.unwrap_or(from).saturating_add(length)
     }
 
-    /// When that span begins for one node, or what is the best so far.
-    fn alone_from(&self, node: &str, from: u64, length: u64, best: Option<u64>) -> Option<u64> {
+    /// When that span begins for one address, or what is the best so far.
+    fn alone_from(&self, address: &str, from: u64, length: u64, best: Option<u64>) -> Option<u64> {
+        let absences = self.absences(address);
         let mut start = from;
         // Behind each that is in the way, until none is.
         while best.is_none_or(|best| start < best) {
-            let in_the_way = |d: &&Done| d.from <= start + length;
-            let after = (self.done.iter().filter(in_the_way)).filter_map(|d| self.over(d, node));
-            match after.filter(|after| *after > start).max() {
+            let end = start.saturating_add(length);
+            let faults = self.done.iter().filter(|d| d.from <= end);
+            let faults = faults.filter_map(|d| self.over(d, address));
+            let away = absences
+                .iter()
+                .filter(|[from, _]| *from <= end)
+                .map(|[_, to]| *to);
+            match faults.chain(away).filter(|after| *after > start).max() {
                 Some(after) => start = after,
                 None => return Some(start),
             }
@@ -142,13 +154,25 @@ impl Timeline {
         best
     }
 
-    /// When a node, or the database, can act again after a fault that hit it.
-    fn over(&self, done: &Done, node: &str) -> Option<u64> {
+    /// When an address, or the database, can act again after a fault that hit it.
+    fn over(&self, done: &Done, address: &str) -> Option<u64> {
         if done.database {
             return Some(self.resumed(done));
         }
-        let own = done.node.as_deref() == Some(node);
-        own.then(|| done.to + nanos(self.settled.max(done.takeover())))
+        hits(done, address).then(|| done.to + nanos(self.settled.max(done.takeover())))
+    }
+
+    /// When no node had this address; as soon as its site has it again, it can act. There are none of a site's usual address: without
+    /// that it is hit.
+    fn absences(&self, address: &str) -> Vec<[u64; 2]> {
+        if address == site_of(address) {
+            return Vec::new();
+        }
+        let mut there: Vec<[u64; 2]> = self.of_node(address).filter_map(|d| d.other_address).collect();
+        there.sort_unstable();
+        let from = [0].into_iter().chain(there.iter().map(|[_, to]| *to));
+        let to = there.iter().map(|[from, _]| *from).chain([u64::MAX]);
+        from.zip(to).map(|(from, to)| [from, to]).collect()
     }
 
     /// Agents are connected again, and claims are open after the longest lease of the farm where the server may be another one; and
@@ -160,21 +184,24 @@ impl Timeline {
         self.begun.get(next).map_or(latest, |begun| latest.min(*begun))
     }
 
-    /// Where it was held by a node that was hit until the bound: when that node is back, and has started it.
-    fn not_before_it_is_back(&self, node: &str, from: u64, by: u64) -> u64 {
-        let mut hits: Vec<&Done> = self.of_node(node).filter(|d| from <= d.to).collect();
-        hits.sort_unstable_by_key(|d| d.from);
-        let mut back = 0;
-        for hit in hits {
-            let soon_again = back > 0 && hit.from <= back + nanos(STARTED);
-            if hit.from <= by || soon_again {
-                back = back.max(hit.to);
+    /// Where it was held by a node that was hit until the bound: when that is back under its address, and has started it.
+    fn not_before_it_is_back(&self, address: &str, from: u64, by: u64) -> u64 {
+        let faults = self.done.iter().filter(|d| hits(d, address));
+        let mut away: Vec<[u64; 2]> = faults.map(|d| [d.from, d.to]).collect();
+        away.extend(self.absences(address));
+        away.retain(|[_, to]| from <= *to);
+        away.sort_unstable();
+        let mut back: u64 = 0;
+        for [left, returned] in away {
+            let soon_again = back > 0 && left <= back.saturating_add(nanos(STARTED));
+            if left <= by || soon_again {
+                back = back.max(returned);
             }
         }
         if back == 0 {
             return by;
         }
-        by.max(back + nanos(takeover(self.shortest) + self.tolerance))
+        by.max(back.saturating_add(nanos(takeover(self.shortest) + self.tolerance)))
     }
 
     /// The longest lease of the nodes that were hit in this time, or a moment before.
@@ -188,6 +215,12 @@ impl Timeline {
         let site = site_of(node).to_owned();
         (self.done.iter()).filter(move |d| d.node.as_deref() == Some(site.as_str()))
     }
+}
+
+/// A node that gets another address for a while is not hit for that one.
+fn hits(done: &Done, address: &str) -> bool {
+    let site = site_of(address);
+    done.node.as_deref() == Some(site) && (address == site || done.other_address.is_none())
 }
 
 pub fn nanos(d: Duration) -> u64 {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tokio_postgres::Client;
 
 use super::field::{Field, descriptors};
+use super::oracle::site_of;
 use super::place::Place;
 use super::table;
 use crate::farm::Agent;
@@ -14,7 +15,8 @@ use crate::processes::Process;
 /// The main warden, and that of the one length of `hold` among the jobs; each has a reaper.
 const KINDS: usize = 2;
 
-/// Of one agent at the most: four for what it does, one for renewals, one for messages. At rest it has two or three.
+/// Of one agent at rest, at the most: one of each kind of connection (`agent/node/src/agent/connections.rs`), and one more that
+/// is about to be closed.
 const SESSIONS: i64 = 6;
 
 /// What a farm at rest holds on to; compared between its beginning and its end.
@@ -53,9 +55,16 @@ pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<Stri
         }
     }
     let some = i64::try_from(field.sites.len()).expect("a few agents");
+    let names: Vec<&str> = field.sites.iter().map(|site| site.name.as_str()).collect();
+    let sessions = sessions(client).await;
+    // A pooler's own bear the names of whoever used them last.
+    if !field.pooled {
+        left.extend(too_many_sessions(&names, &sessions));
+    }
     if now.sessions > some * SESSIONS {
-        let (whose, first) = (whose_sessions(client).await, before.sessions);
-        left.push(format!("{} sessions, {first} at first: {whose}", now.sessions));
+        let whose: Vec<String> = sessions.iter().map(Sessions::told).collect();
+        let (count, first, whose) = (now.sessions, before.sessions, whose.join("; "));
+        left.push(format!("{count} sessions, {first} at first: {whose}"));
     }
     let of_a_run = |p: &&Process| p.environment.iter().any(|e| e.starts_with("FARMHAND_RUN="));
     let processes = field.processes();
@@ -100,13 +109,42 @@ pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<Stri
     left
 }
 
-/// Who has how many, and since when the oldest does nothing.
-async fn whose_sessions(client: &Client) -> String {
-    let sql = "SELECT string_agg(format('%s x%s, idle for %s', name, count, idle), '; ') FROM (
-        SELECT application_name AS name, count(*), max(date_trunc('second', now() - state_change)) AS idle
-        FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1) s";
-    let row = client.query_one(sql, &[]).await.ok();
-    row.and_then(|row| row.get(0)).unwrap_or_default()
+/// Sessions of one name, and for how long the oldest has done nothing.
+struct Sessions {
+    name: String,
+    count: i64,
+    idle: Option<String>,
+}
+
+impl Sessions {
+    fn told(&self) -> String {
+        let idle = self.idle.as_deref().unwrap_or("no time");
+        format!("{} x{}, idle for {idle}", self.name, self.count)
+    }
+}
+
+async fn sessions(client: &Client) -> Vec<Sessions> {
+    let sql = "SELECT application_name, count(*), max(date_trunc('second', now() - state_change))::text
+        FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1";
+    let rows = client.query(sql, &[]).await.unwrap_or_default();
+    let sessions = rows.iter().map(|row| Sessions {
+        name: row.get(0),
+        count: row.get(1),
+        idle: row.get(2),
+    });
+    sessions.collect()
+}
+
+/// More than an agent may have, or any of an address that is no agent's any more.
+fn too_many_sessions(agents: &[&str], found: &[Sessions]) -> Vec<String> {
+    let may_have = |found: &&Sessions| {
+        let address = found.name.strip_prefix("farmhand ").unwrap_or_default();
+        let known = agents.contains(&site_of(address));
+        !known || (agents.contains(&address) && found.count <= SESSIONS)
+    };
+    let more = found.iter().filter(|found| !may_have(found));
+    more.map(|found| format!("too many sessions: {}", found.told()))
+        .collect()
 }
 
 /// A warden or a reaper that nobody needs any more.
@@ -174,4 +212,27 @@ pub async fn panics(field: &Field) -> Vec<String> {
         }
     }
     panics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_has_a_few_sessions_and_an_address_that_nobody_has_none() {
+        let of = |name: &str, count: i64| {
+            let name = name.to_owned();
+            let found = Sessions {
+                name,
+                count,
+                idle: None,
+            };
+            too_many_sessions(&["n1", "n2"], &[found]).len()
+        };
+        assert_eq!(
+            [of("farmhand n1", 6), of("farmhand cli", 9), of("", 9)],
+            [0, 0, 0]
+        );
+        assert_eq!([of("farmhand n2", 7), of("farmhand n2-b", 1)], [1, 1]);
+    }
 }

@@ -10,6 +10,7 @@ pub mod gather;
 pub mod jobs;
 pub mod lateness;
 pub mod leftovers;
+pub mod nodes;
 pub mod oracle;
 pub mod pair;
 pub mod patroni;

@@ -143,6 +143,9 @@ pub(super) fn pooler(server: SocketAddr) -> Pooler {
         ("server_login_retry", "1"),
         ("server_fast_close", "1"),
         ("query_wait_timeout", "10"),
+        ("tcp_keepidle", "10"),
+        ("tcp_keepintvl", "3"),
+        ("tcp_keepcnt", "3"),
     ];
     Pooler::start(server, &settings)
 }

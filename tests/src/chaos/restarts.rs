@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::field::{Field, lives};
+use super::field::{Doing, Field, lives};
 use super::oracle::OTHER;
 use super::place::Place;
 use super::site::Site;
@@ -113,28 +113,26 @@ pub async fn labels(field: &Field, site: &Site, zone: char) -> bool {
 }
 
 /// Back under another name of its node, or after a reboot under another address; then as before.
-pub async fn rename(field: &Field, site: &Site, address: bool, lasts: Duration) -> bool {
+pub async fn rename(site: &Site, address: bool, lasts: Duration, doing: &mut Doing) -> bool {
     leave(site, address).await;
     let other = format!("{}{OTHER}", site.name);
     {
         let mut agent = site.agent.lock().await;
         if address {
             agent.address.clone_from(&other);
-            field
-                .removed
-                .lock()
-                .expect("no panic under it")
-                .insert(other.clone());
         }
         agent.arguments.extend(["--node-name".to_owned(), other]);
     }
     site.start().await;
-    let until = Instant::now() + lasts;
+    let (since, until) = (boot_ns(), Instant::now() + lasts);
     let mut served = false;
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let agent = site.agent.lock().await;
         served |= matches!(agent.get("/readyz").await, Some((200, _)));
+    }
+    if address {
+        doing.had_other_address(since);
     }
     leave(site, address).await;
     {

@@ -1,6 +1,6 @@
 //! One run of the suite: the farm, the plan, the rest at the end, the verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,11 @@ use super::gather::{self, Clocks, Reader};
 use super::jobs;
 use super::lateness::Timed;
 use super::leftovers::Holdings;
-use super::oracle::{self, History, Surprise, Takeover, Verdict};
+use super::nodes::Nodes;
+use super::oracle::{self, History, OTHER, Surprise, Takeover, Verdict};
 use super::plan::{Fault, Plan};
 use super::soak::Samples;
-use super::targets::{self, Mismatch, Nodes, Span};
+use super::targets::{self, Mismatch, Span};
 use super::{effects, leftovers, place, stalls, table};
 
 /// For a farm to come to rest when nothing is done to it any more.
@@ -309,9 +310,17 @@ async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (V
     }
 }
 
+/// Those that a site had for a while.
+fn other_addresses(field: &Field) -> BTreeSet<String> {
+    let done = field.done.lock().expect("no panic under it");
+    let had = done.iter().filter(|d| d.other_address.is_some());
+    had.filter_map(|d| Some(format!("{}{OTHER}", d.node.as_ref()?)))
+        .collect()
+}
+
 /// Addresses that no agent has any more, as soon as their sessions are over.
 async fn remove_nodes(field: &Field) {
-    let gone = field.removed.lock().expect("no panic under it").clone();
+    let gone = other_addresses(field);
     let Some(client) = field.client().await else {
         return;
     };
@@ -371,7 +380,7 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
     let nodes = Nodes {
         timeline: history.timeline(takeover(field, options), &oracle::lives(&history.lines)),
         clocks: Clocks::read(),
-        removed: field.removed.lock().expect("no panic under it").clone(),
+        removed: other_addresses(field),
         relabelled: gather::relabelled(field),
     };
     for definition in jobs::definitions() {

@@ -9,10 +9,8 @@ use std::time::Duration;
 use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 
-use super::gather::Clocks;
-use super::lateness::{Beginning, Timed, Timeline, nanos};
-use super::oracle::{Done, RELABELLED, REMOVED};
-use crate::farm::TAKEOVER;
+use super::lateness::Timed;
+use super::nodes::Nodes;
 
 /// A job as its author wrote it.
 #[derive(Clone, Debug)]
@@ -46,6 +44,8 @@ pub struct Record {
     pub count: i64,
     /// Of its first attempt that left a line.
     pub began: Option<Began>,
+    /// How many attempts it had, with lines and without.
+    pub attempts: i32,
     /// Where its attempts lived.
     pub lived_on: BTreeSet<String>,
     /// When its end was recorded.
@@ -103,65 +103,6 @@ pub struct Span {
     pub to: Timestamp,
     /// By how much the clock with which beginnings were converted may be off.
     pub clock_error: Duration,
-}
-
-/// The nodes of a farm, and what they went through: what a job for each node is held against.
-#[derive(Clone, Debug, Default)]
-pub struct Nodes {
-    pub timeline: Timeline,
-    /// From the clock of the timeline to that of the records.
-    pub clocks: Clocks,
-    /// Addresses that were removed.
-    pub removed: BTreeSet<String>,
-    /// Nodes whose labels changed, and when.
-    pub relabelled: Vec<(String, Timestamp)>,
-}
-
-impl Nodes {
-    /// Whether a run of one node ended because that node would never run it, as it says.
-    fn is_gone(&self, record: &Record) -> bool {
-        let Some(node) = &record.node else { return false };
-        let changed =
-            |(name, at): &(String, Timestamp)| name == node && record.finished.is_none_or(|end| *at <= end);
-        match record.reason.as_deref() {
-            Some(REMOVED) => self.removed.contains(node),
-            Some(RELABELLED) => self.relabelled.iter().any(changed),
-            _ => false,
-        }
-    }
-
-    /// By when a record's run must have begun that could begin at `free`, and when it did.
-    fn timed(&self, definition: &Definition, record: &Record, began: &Began, free: Timestamp) -> Timed {
-        let due = self.clocks.boot(record.first_due);
-        let beginning = Beginning {
-            due: self.clocks.boot(free),
-            node: &began.node,
-            bound: definition.each_node,
-            lost: usize::try_from(began.attempt - 1).unwrap_or(0),
-            hold: definition.hold,
-        };
-        Timed::new(
-            due,
-            self.clocks.boot(began.at),
-            self.timeline.begins_by(&beginning),
-        )
-    }
-
-    /// Nodes that nothing had happened to for a while, and nothing did for a while, and the database neither. What a longer lease
-    /// than the shortest may hold up counts as longer.
-    fn well_at(&self, due: Timestamp) -> impl Iterator<Item = &String> {
-        let timeline = &self.timeline;
-        let (due, settled) = (
-            self.clocks.boot(due),
-            nanos(timeline.settled + timeline.tolerance),
-        );
-        let to = |d: &Done| d.to + nanos(d.takeover().saturating_sub(TAKEOVER));
-        let around = move |d: &&Done| d.from <= due + settled && due <= to(d) + settled;
-        timeline.nodes.iter().filter(move |name| {
-            let hit = |d: &Done| d.database || d.node.as_ref() == Some(name);
-            !timeline.done.iter().filter(around).any(hit)
-        })
-    }
 }
 
 /// What came of the instants of one job.
@@ -292,7 +233,8 @@ fn judge_place(
     let in_span = span.from < record.first_due && record.last_due <= span.to;
     // That no node was there is judged by which nodes were.
     let no_node = definition.each_node && record.node.is_none();
-    let may_be = no_node || nodes.is_gone(record) || (definition.skips && had_a_rival(own, record));
+    let may_be =
+        no_node || nodes.is_gone(definition, record) || (definition.skips && had_a_rival(own, record));
     if in_span && record.state == "skipped" && !may_be {
         found.push(Mismatch::Skipped {
             record: record.clone(),

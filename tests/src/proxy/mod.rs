@@ -3,6 +3,7 @@
 mod statements;
 
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -202,6 +203,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn carry(client: TcpStream, server: TcpStream, shared: &Shared) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    // The server asks for signs of life, and this machine would go on answering for a client that is gone.
+    ask_for_life(&client);
+    ask_for_life(&server);
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let marked = AtomicBool::new(false);
     let cut = async {
@@ -217,6 +221,24 @@ async fn carry(client: TcpStream, server: TcpStream, shared: &Shared) {
         () = upward(from_client, to_server, shared, &marked) => {}
         () = downward(from_server, to_client, shared, &marked) => {}
         () = cut => {}
+    }
+}
+
+/// As the sessions of agents do (`common/store/src/settings.rs`).
+fn ask_for_life(stream: &TcpStream) {
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 10),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 3),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 30_000),
+    ] {
+        let value: libc::c_int = value;
+        let size = libc::socklen_t::try_from(size_of_val(&value)).expect("four bytes");
+        // SAFETY: the descriptor is this stream's, and the kernel reads `size` bytes of a value that outlives the call.
+        let done =
+            unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), size) };
+        assert_eq!(done, 0, "option {option}: {}", std::io::Error::last_os_error());
     }
 }
 

@@ -90,6 +90,8 @@ pub struct Done {
     /// may have to wait for it.
     pub lease: Duration,
     pub database: bool,
+    /// From when to when its node was there under its other address.
+    pub other_address: Option<[u64; 2]>,
     pub what: String,
 }
 
@@ -191,7 +193,7 @@ pub enum Broken {
     SubmittedTwice,
     /// An attempt of a run of which there is no record.
     Unknown,
-    /// An agent ended by itself, and not because its new warden did not come up.
+    /// An agent ended by itself, and not because what was done to its node kept its new warden from coming up.
     EndedByItself,
     Panicked,
     Left,

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::judge::Judge;
-use super::{Broken, Kind, Life, Row, Surprise};
+use super::{Broken, Done, Kind, Life, Row, Surprise};
 use crate::chaos::lateness::nanos;
+use crate::chaos::stalls::STALLED;
 
 /// Between the clock of the database and that of the witnesses. Nothing else may make a life seem longer than its record:
 /// an end is reported when every process of the attempt is dead, and a run is taken away after its lease.
@@ -22,9 +23,15 @@ pub const RELABELLED: &str = "the labels of its node changed";
 /// What an agent says that gives up because its new warden did not come up.
 const WITHOUT_WARDEN: &str = "starting the warden";
 
+/// An agent that ends by what was done to its node has ended, and was seen to, within this.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
 /// Its new warden was killed in the moment in which it started: by a fault, or on a machine that starves by its own lease.
-fn is_explained(surprise: &Surprise) -> bool {
-    surprise.status == "exit status: 1" && surprise.said.contains(WITHOUT_WARDEN)
+fn is_explained(surprise: &Surprise, done: &[Done]) -> bool {
+    let hit = |d: &Done| d.node.as_ref() == Some(&surprise.node) || d.what == STALLED;
+    let before = |d: &Done| d.from <= surprise.at && surprise.at <= d.to + nanos(SEEN_WITHIN);
+    let known = surprise.status == "exit status: 1" && surprise.said.contains(WITHOUT_WARDEN);
+    known && done.iter().any(|d| hit(d) && before(d))
 }
 
 impl Judge<'_> {
@@ -55,7 +62,7 @@ impl Judge<'_> {
     /// Agents that ended by themselves, and panics.
     pub fn agents(&mut self) {
         for surprise in &self.history.surprises {
-            if !is_explained(surprise) {
+            if !is_explained(surprise, &self.history.done) {
                 self.tell(Broken::EndedByItself, None, format!("{surprise:?}"), None);
             }
         }
