@@ -1,5 +1,6 @@
 //! Whole farms of real agents, one file per feature.
 
+mod at_rest;
 mod attempts;
 mod bound;
 mod continuous;

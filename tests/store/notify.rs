@@ -7,7 +7,7 @@ use farmhand_core::notify::{Channel, Happening, TargetSpec, Topic};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, TargetChange, apply_all};
 use farmhand_store::notify::{
-    Delivery, Settled, Turn, Verdict, claim, sent, settle, submit_test, take_turn, targets, watched,
+    Delivery, Settled, Turn, Verdict, claim, sent, settle, submit_test, take_turn, targets, watch,
 };
 use farmhand_store::protocol::{Finish, claim as claim_runs};
 
@@ -231,7 +231,8 @@ async fn a_missed_deadline_is_told_once_and_watched_until_the_job_succeeds() {
     };
     farm.job("j", scheduled, Some(past(-3600))).await;
     farm.job("quiet", spec(), None).await;
-    let seen = watched(&farm.db).await.unwrap();
+    let watched = async || watch(&farm.db, "a", Duration::ZERO).await.unwrap().unwrap().jobs;
+    let seen = watched().await;
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert!(seen[0].point.waits && seen[0].late_since.is_none(), "{seen:?}");
     let missed = Happening::MissedDeadline {
@@ -244,10 +245,10 @@ async fn a_missed_deadline_is_told_once_and_watched_until_the_job_succeeds() {
             .unwrap();
     }
     assert_eq!(topics(&farm).await, ["deadline webhook"]);
-    assert_eq!(watched(&farm.db).await.unwrap()[0].late_since, Some(past(10)));
+    assert_eq!(watched().await[0].late_since, Some(past(10)));
     ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 1);
-    assert_eq!(watched(&farm.db).await.unwrap()[0].late_since, None);
+    assert_eq!(watched().await[0].late_since, None);
 }
 
 #[tokio::test]
@@ -354,6 +355,9 @@ async fn a_turn_is_one_agents_until_its_time_is_over() {
         .await
         .unwrap();
     assert!(take("a", LEASE).await, "a clock that was set back");
+    // That of deadlines comes with what there is to look at.
+    assert!(watch(&farm.db, "a", LEASE).await.unwrap().is_some());
+    assert_eq!(watch(&farm.db, "b", LEASE).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@ use farmhand_core::cause::Cause;
 use farmhand_core::usual::Exceeded;
 use farmhand_store::acknowledgements::acknowledge;
 use farmhand_store::protocol::claim;
-use farmhand_store::slow::{Running, mark, running};
-use farmhand_store::{reading, snapshot};
+use farmhand_store::reading;
+use farmhand_store::slow::{Running, mark};
+use farmhand_store::snapshot::{self, FarmSnapshot};
 
 use farmhand_core::notify::{TargetSpec, Topic};
 
@@ -15,6 +16,7 @@ use crate::fixture::{Farm, expire_now, one, spec, success};
 use crate::notify;
 
 const HOUR: Duration = Duration::from_secs(3600);
+const LIMIT: Duration = Duration::from_secs(5);
 
 fn minute() -> Exceeded {
     Exceeded {
@@ -32,8 +34,14 @@ async fn started(farm: &Farm, run: i64, seconds: i64) {
     farm.sql.batch_execute(&sql).await.unwrap();
 }
 
+async fn gauges(farm: &Farm) -> FarmSnapshot {
+    let stand = snapshot::stand(&farm.db).await.unwrap();
+    let taken = snapshot::take(&farm.db, stand.holder, "a", stand, LIMIT, LIMIT, 10).await;
+    taken.unwrap().unwrap()
+}
+
 async fn found(farm: &Farm) -> Vec<Running> {
-    running(&farm.db).await.unwrap()
+    gauges(farm).await.running
 }
 
 async fn causes(farm: &Farm) -> Vec<(String, bool)> {
@@ -78,11 +86,9 @@ async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
     );
     let detail = reading::run(&farm.db, run.run_id).await.unwrap().unwrap();
     assert_eq!(detail.exceeded, Some(minute()));
-    let stand = snapshot::stand(&farm.db).await.unwrap();
-    let taken = snapshot::take(&farm.db, stand.holder, "a", stand, Duration::from_secs(5), 10).await;
-    let gauges = taken.unwrap().unwrap();
+    let gauges = gauges(&farm).await;
     assert_eq!((gauges.slow_runs, gauges.slow[0].job_id.as_str()), (1, "j"));
-    assert!(gauges.slow[0].age >= 7200.0, "{gauges:?}");
+    assert!(gauges.slow[0].age >= 7200.0 && !gauges.slow_ended, "{gauges:?}");
 
     // Acknowledged by its number; another attempt is another occurrence, and nobody is told of it again.
     let cause: Cause = format!("slow:{}", run.run_id).parse().unwrap();
@@ -108,6 +114,7 @@ async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
         None
     );
     // What had ended is not marked, and what is over is forgotten.
+    assert!(self::gauges(&farm).await.slow_ended);
     assert!(mark(&farm.db, &[(&seen[0], minute())]).await.unwrap().is_empty());
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.slow_run").await, 0);
 }

@@ -1,15 +1,20 @@
 use std::time::Duration;
 
+use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{Finish, Fire, claim, close, finish, fire};
+use farmhand_store::protocol::{Finish, Fire, claim, close, finish, fire, poll};
 use farmhand_store::reading;
 use farmhand_store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
 use uuid::Uuid;
 
 use crate::fixture::{Farm, expire_now, firing, past, spec, success};
+use crate::notify::{farm_with, hook, told};
 
 const LIMIT: Duration = Duration::from_secs(5);
+/// Between two looks for missed deadlines.
+const TURN: Duration = Duration::from_secs(13);
 
 fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
@@ -17,7 +22,7 @@ fn id(n: u128) -> Uuid {
 
 async fn snapshot(farm: &Farm, max_jobs: i64) -> FarmSnapshot {
     let seen = stand(&farm.db).await.unwrap();
-    let taken = take(&farm.db, seen.holder, "a", seen, LIMIT, max_jobs).await;
+    let taken = take(&farm.db, seen.holder, "a", seen, TURN, LIMIT, max_jobs).await;
     taken.unwrap().expect("the lease")
 }
 
@@ -26,7 +31,7 @@ async fn the_lease_goes_to_its_holder_and_to_a_challenger_that_saw_its_latest_re
     let farm = Farm::new().await;
     let nobody = stand(&farm.db).await.unwrap();
     let first = async |me: u128, seen: Stand| {
-        let taken = take(&farm.db, id(me), "a", seen, LIMIT, 10).await.unwrap();
+        let taken = take(&farm.db, id(me), "a", seen, TURN, LIMIT, 10).await.unwrap();
         taken.is_some()
     };
     assert!(first(1, nobody).await);
@@ -48,7 +53,12 @@ async fn of_many_challengers_at_once_one_wins() {
     let seen = stand(&farm.db).await.unwrap();
     let tries = (1..=8).map(|n| {
         let db = farm.db.clone();
-        tokio::spawn(async move { take(&db, id(n), "a", seen, LIMIT, 10).await.unwrap().is_some() })
+        tokio::spawn(async move {
+            take(&db, id(n), "a", seen, TURN, LIMIT, 10)
+                .await
+                .unwrap()
+                .is_some()
+        })
     });
     let mut won = 0;
     for t in tries.collect::<Vec<_>>() {
@@ -258,7 +268,9 @@ async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not
         .unwrap();
     let began = std::time::Instant::now();
     let limit = Duration::from_millis(500);
-    let error = take(&farm.db, id(1), "a", seen, limit, 10).await.unwrap_err();
+    let error = take(&farm.db, id(1), "a", seen, TURN, limit, 10)
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, StoreError::TimedOut { .. } | StoreError::Sql { .. }),
         "{error}"
@@ -328,4 +340,32 @@ async fn the_last_instants_of_a_schedule_are_waited_for_until_the_job_succeeds()
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     assert!(!waits().await);
+}
+
+#[tokio::test]
+async fn who_exposes_the_farm_looks_for_missed_deadlines_where_somebody_wants_to_hear_of_them() {
+    let farm = farm_with(hook()).await;
+    let me = farm.node("a").await;
+    let watch = async || snapshot(&farm, 10).await.watch;
+    let polled = async || {
+        let seen = poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
+        seen.watched_at
+    };
+    assert_eq!((watch().await, polled().await), (None, None), "nobody does");
+    let scheduled = JobSpec {
+        schedule: vec!["0 * * * *".to_owned()],
+        ..told()
+    };
+    farm.job("j", scheduled, Some(past(-3600))).await;
+    assert!(polled().await.unwrap() < past(3600), "never looked for");
+    let nobody = Stand {
+        holder: id(9),
+        renewals: 0,
+    };
+    let taken = take(&farm.db, id(8), "b", nobody, TURN, LIMIT, 10).await.unwrap();
+    assert_eq!(taken, None, "the lease, and so the turn, is another's");
+    let seen = watch().await.expect("its turn");
+    assert_eq!((seen.jobs.len(), seen.jobs[0].point.job_id.as_str()), (1, "j"));
+    assert!(polled().await.unwrap() > past(60));
+    assert_eq!(watch().await, None, "it has just been done");
 }

@@ -38,6 +38,7 @@ async fn failing(farm: &Farm) -> BTreeMap<&'static str, Vec<String>> {
         "a",
         seen,
         Duration::from_secs(5),
+        Duration::from_secs(5),
         10,
     )
     .await;

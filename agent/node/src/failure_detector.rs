@@ -277,7 +277,7 @@ mod tests {
             "job_seq": 1, "earliest_ready": null,
             "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "leaving": false, "gates": false,
-            "notifies": false, "to_tell": false, "gated_at": null, "awaited_leases": null,
+            "watched_at": null, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))
         .expect("a poll")
     }

@@ -158,13 +158,17 @@ async fn timetable(
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
             Box::pin(async move {
                 let turn = snapshots.run_once(&ctx.db).await;
-                if let Ok(Turn::Exposed(slow)) = &turn {
-                    slow.iter()
-                        .for_each(|run| ctx.events.emit(Event::RunSlow(run.clone())));
+                let error = turn.as_ref().err().map(ToString::to_string);
+                if let Ok(Turn::Exposed { slow, watch }) = turn {
+                    slow.into_iter()
+                        .for_each(|run| ctx.events.emit(Event::RunSlow(run)));
+                    if watch.is_some() {
+                        ctx.bell.watch(watch);
+                    }
                 }
                 ctx.events.emit(Event::Housekeeping {
                     task: "snapshot",
-                    error: turn.err().map(|e| e.to_string()),
+                    error,
                 });
             })
         })?;

@@ -18,7 +18,7 @@ use super::direct::{keeps_statements, named_process};
 use super::error::{StoreError, is_forgotten};
 use super::hosts::summed_up;
 use super::note::Note;
-use super::settings::{BEGIN, BEGIN_POOLED, PLANS, SESSION};
+use super::settings::{BEGIN, BEGIN_POOLED, PLANS, SESSION, bounded};
 use super::statement::Stmt;
 
 /// One parameter with its type, so that no statement needs to be prepared.
@@ -131,12 +131,8 @@ impl Conn {
                 unconfirmed,
                 busy: false,
                 broken: false,
-                reading: config.read_only.map(|limit| {
-                    format!(
-                        "{BEGIN} READ ONLY; {PLANS}; SET LOCAL statement_timeout = {}",
-                        limit.as_millis()
-                    )
-                }),
+                reading: (config.read_only)
+                    .map(|limit| bounded(&format!("{BEGIN} READ ONLY; {PLANS}"), limit)),
                 direct: false,
                 prepares: Arc::default(),
                 server: 0,
@@ -226,20 +222,22 @@ impl Conn {
         Ok(Some(known))
     }
 
-    /// One statement in a transaction of its own.
+    /// One statement in a transaction of its own. `both`: the server ends it after `limit`, too.
     pub(crate) async fn query(
         &mut self,
         stmt: Stmt,
         params: &[Param<'_>],
         limit: Duration,
+        both: bool,
     ) -> Result<Vec<Row>, StoreError> {
         self.unconfirmed.store(false, Ordering::Release);
         self.busy = true;
+        let bounded = both.then(|| bounded(self.begin(), limit));
         let asked = async {
             let known = self.prepare(stmt, params).await?;
             // Whichever process of a pooler does it may make the plan that it keeps.
             let pooled = (known.is_some() && !self.direct).then_some(BEGIN_POOLED);
-            let begin = self.reading.as_deref().or(pooled);
+            let begin = bounded.as_deref().or(self.reading.as_deref()).or(pooled);
             self.exchange(begin, ask(&self.client, stmt, known, params), begin.is_some())
                 .await
         };

@@ -182,15 +182,27 @@ impl Db {
     }
 
     pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
+        self.alone(stmt, params, None).await
+    }
+
+    /// A statement in a transaction of its own. `limit`: the server ends it after so long as well, because a dropped connection
+    /// leaves a long statement running there.
+    async fn alone(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let patience = limit.unwrap_or(self.config.statement_timeout);
         if self.token.is_some() {
-            return self.transaction(stmt.op).await?.ask(stmt, params, true).await;
+            let mut tx = self.transaction_within(stmt.op, patience).await?;
+            return tx.ask(stmt, params, true).await;
         }
         let started = StdInstant::now();
         let result = match self.conn(stmt.op).await {
             Ok(mut conn) => {
-                conn.conn()
-                    .query(stmt, params, self.config.statement_timeout)
-                    .await
+                let conn = conn.conn();
+                conn.query(stmt, params, patience, limit.is_some()).await
             }
             Err(error) => Err(error),
         };
@@ -211,7 +223,18 @@ impl Db {
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Option<T>, StoreError> {
-        one(stmt.op, self.rows(stmt, params).await?)
+        decode::row(stmt.op, &self.raw(stmt, params).await?)
+    }
+
+    /// Of a statement that is ended after `limit`, on the server as well.
+    pub(crate) async fn row_within<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+        limit: Duration,
+    ) -> Result<Option<T>, StoreError> {
+        let rows = self.alone(stmt, params, Some(limit)).await?;
+        decode::row(stmt.op, &rows)
     }
 
     /// Of a statement that always has one row.
@@ -324,7 +347,7 @@ impl Transaction {
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Option<T>, StoreError> {
-        one(stmt.op, self.rows(stmt, params).await?)
+        decode::row(stmt.op, &self.raw(stmt, params).await?)
     }
 
     /// Statements without parameters; for migrations.
@@ -372,15 +395,5 @@ pub(crate) fn no_row(op: &'static str) -> StoreError {
     StoreError::Decode {
         op,
         message: "no row".to_owned(),
-    }
-}
-
-fn one<T>(op: &'static str, mut rows: Vec<T>) -> Result<Option<T>, StoreError> {
-    match rows.len() {
-        0 | 1 => Ok(rows.pop()),
-        n => Err(StoreError::Decode {
-            op,
-            message: format!("{n} rows where at most one can be"),
-        }),
     }
 }

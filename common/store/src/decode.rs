@@ -16,6 +16,18 @@ pub(crate) fn rows<T: DeserializeOwned>(op: &'static str, rows: &[Row]) -> Resul
     rows.iter().map(|row| one(op, row)).collect()
 }
 
+/// Of a statement that has one row at the most.
+pub(crate) fn row<T: DeserializeOwned>(op: &'static str, found: &[Row]) -> Result<Option<T>, StoreError> {
+    match found {
+        [] => Ok(None),
+        [row] => one(op, row).map(Some),
+        more => Err(StoreError::Decode {
+            op,
+            message: format!("{} rows where at most one can be", more.len()),
+        }),
+    }
+}
+
 fn one<T: DeserializeOwned>(op: &'static str, row: &Row) -> Result<T, StoreError> {
     let mut at = 0;
     let columns = Columns { row, at: &mut at };

@@ -1,5 +1,7 @@
 //! What sessions and transactions are set to.
 
+use std::time::Duration;
+
 /// Explicit, because default_transaction_isolation may say something else.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// The same behind a pooler, where no setting of a session can stay: what counts of [`SESSION`], until the end of the
@@ -18,3 +20,8 @@ pub(crate) const SESSION: &str = "SET enable_seqscan = off; SET jit = off; SET p
 /// and workers take more from those that claim than they give to a page.
 pub(crate) const PLANS: &str =
     "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0";
+
+/// A transaction that begins so, and whose statements the server ends after `limit`.
+pub(crate) fn bounded(begin: &str, limit: Duration) -> String {
+    format!("{begin}; SET LOCAL statement_timeout = {}", limit.as_millis())
+}

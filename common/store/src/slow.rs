@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use farmhand_core::usual::{Exceeded, SHORT};
+use farmhand_core::usual::Exceeded;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-
-/// Runs of one look, the oldest first.
-const LOOKED_AT: i64 = 5_000;
 
 /// A run that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -31,16 +28,6 @@ impl Running {
     pub fn lasted(&self) -> Duration {
         Duration::from_millis(self.lasted_ms.max(0).unsigned_abs())
     }
-}
-
-/// The runs that may take longer than usual, without those of which it is known.
-pub async fn running(db: &Db) -> Result<Vec<Running>, StoreError> {
-    let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
-    db.rows(
-        stmt!("slow_running"),
-        &[(&short, Type::INT8), (&LOOKED_AT, Type::INT8)],
-    )
-    .await
 }
 
 /// Writes down that these take longer than usual, and forgets those that have ended. Returns the runs that nobody had been

@@ -1,23 +1,29 @@
 //! The farm as its metrics show it, read by one agent at a time.
 //!
-//! The lease on that is renewed in the transaction that reads: an agent that cannot read loses it. Exclusive is
+//! The lease on that is renewed by the statement that reads: an agent that cannot read loses it. Exclusive is
 //! what is *exposed*, and that ends by the holder's own stopwatch before a challenger's allows another to begin.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use farmhand_core::usual::SHORT;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::db::{Db, Stmt, no_row, stmt};
+use super::conn::Param;
+use super::db::{Db, Stmt, stmt};
 use super::error::StoreError;
+use super::notify::Watch;
+use super::slow::Running;
 use super::survey;
 
 /// Leases that are listed one by one; the rest is in the counts.
 const LISTED: i64 = 100;
+/// Runs that are looked at for whether they take longer than usual, the oldest first.
+const LOOKED_AT: i64 = 5_000;
 
 /// Who holds the lease, at which renewal. The nil holder is nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -64,6 +70,15 @@ pub struct FarmSnapshot {
     /// Ages of the oldest snapshots held open: the most transactions, and the most seconds where they are known.
     #[serde(skip)]
     pub oldest_snapshot: (i64, f64),
+    /// The runs that may take longer than usual, without those of which it is known.
+    #[serde(skip)]
+    pub running: Vec<Running>,
+    /// One that took longer than usual has ended: [`crate::slow::mark`] forgets it.
+    #[serde(skip)]
+    pub slow_ended: bool,
+    /// It is this agent's turn to look for missed deadlines.
+    #[serde(skip)]
+    pub watch: Option<Watch>,
 }
 
 impl FarmSnapshot {
@@ -174,66 +189,78 @@ pub async fn stand(db: &Db) -> Result<Stand, StoreError> {
     db.one(stmt!("snapshot_stand"), &[]).await
 }
 
-/// Everything in one round trip and of one instant.
-const READ: Stmt = Stmt {
-    op: "snapshot_farm",
+/// Renews the lease and reads everything, of one instant. Without the lease nothing is read.
+const TAKE: Stmt = Stmt {
+    op: "snapshot",
     often: false,
     sql: concat!(
-        "SELECT (SELECT to_jsonb(f) FROM (",
+        "WITH renewed AS (",
+        include_str!("sql/snapshot_renew.sql"),
+        "), turn AS (",
+        include_str!("sql/snapshot_turn.sql"),
+        ") SELECT (SELECT to_jsonb(f) FROM (",
         include_str!("sql/snapshot_farm.sql"),
         ") f) AS farm, (SELECT coalesce(jsonb_agg(j), '[]') FROM (",
         include_str!("sql/snapshot_jobs.sql"),
         ") j) AS jobs, (SELECT to_jsonb(o) FROM (",
         include_str!("sql/oldest_snapshot.sql"),
-        ") o) AS held"
+        ") o) AS held, (SELECT coalesce(jsonb_agg(l), '[]') FROM (",
+        include_str!("sql/slow_running.sql"),
+        ") l) AS running, EXISTS (SELECT FROM farmhand.slow_run s WHERE NOT EXISTS (SELECT FROM farmhand.run_live r
+            WHERE r.run_id = s.run_id)) AS slow_ended, (SELECT to_jsonb(w) FROM turn CROSS JOIN LATERAL (",
+        include_str!("sql/notify_watch.sql"),
+        ") w) AS watch FROM renewed"
     ),
 };
 
 #[derive(Deserialize)]
-struct Read {
+struct Taken {
     farm: FarmSnapshot,
     jobs: Vec<JobPoint>,
     held: Option<survey::Snapshot>,
+    running: Vec<Running>,
+    slow_ended: bool,
+    watch: Option<Watch>,
 }
 
 /// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
-/// neither ours nor still as `seen`.
+/// neither ours nor still as `seen`. `every`: nobody else's turn to look for missed deadlines is taken within that.
 pub async fn take(
     db: &Db,
     me: Uuid,
     address: &str,
     seen: Stand,
+    every: Duration,
     limit: Duration,
     max_jobs: i64,
 ) -> Result<Option<FarmSnapshot>, StoreError> {
-    let bound = limit.as_millis().to_string();
-    let mut tx = db.transaction_within("snapshot", limit).await?;
-    let renewed: Option<Value> = tx
-        .row(
-            stmt!("snapshot_renew"),
-            &[
-                (&me, Type::UUID),
-                (&address, Type::TEXT),
-                (&seen.holder, Type::UUID),
-                (&seen.renewals, Type::INT8),
-                (&bound, Type::TEXT),
-            ],
-        )
-        .await?;
-    if renewed.is_none() {
-        tx.rollback().await?;
+    let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
+    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let params: [Param<'_>; 9] = [
+        (&LISTED, Type::INT8),
+        (&max_jobs, Type::INT8),
+        (&me, Type::UUID),
+        (&address, Type::TEXT),
+        (&seen.holder, Type::UUID),
+        (&seen.renewals, Type::INT8),
+        (&short, Type::INT8),
+        (&LOOKED_AT, Type::INT8),
+        (&every, Type::INT8),
+    ];
+    let Some(taken) = db.row_within::<Taken>(TAKE, &params, limit).await? else {
         return Ok(None);
-    }
-    let read: Option<Read> = tx
-        .row(READ, &[(&LISTED, Type::INT8), (&max_jobs, Type::INT8)])
-        .await?;
-    tx.commit().await?;
-    let Read { mut farm, jobs, held } = read.ok_or_else(|| no_row(READ.op))?;
-    let total = jobs.first().map_or(0, |j| j.total);
-    farm.jobs_left_out = total - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    farm.jobs = jobs;
-    farm.oldest_snapshot = held.map_or((0, 0.0), |h| (h.transactions, h.seconds.unwrap_or(0.0)));
-    Ok(Some(farm))
+    };
+    let total = taken.jobs.first().map_or(0, |j| j.total);
+    let held = taken.held;
+    Ok(Some(FarmSnapshot {
+        jobs_left_out: total - i64::try_from(taken.jobs.len()).unwrap_or(i64::MAX),
+        jobs: taken.jobs,
+        oldest_snapshot: held.map_or((0, 0.0), |h| (h.transactions, h.seconds.unwrap_or(0.0))),
+        running: taken.running,
+        slow_ended: taken.slow_ended,
+        watch: taken.watch,
+        ..taken.farm
+    }))
 }
 
 /// Lets the next agent have it at once.

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use farmhand_tests::bench::statements;
 use farmhand_tests::farm::{Agent, Farm};
 
 /// So many failures in a row are far beyond the first at the cap.
@@ -34,14 +35,6 @@ impl Used {
 }
 
 async fn used(agent: &Agent) -> Used {
-    let (_, page) = agent.get("/metrics").await.expect("the agent's metrics");
-    let counts = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("farmhand_db_query_duration_seconds_count{op=\""));
-    let statements = counts
-        .filter_map(|rest| rest.split_once("\"} "))
-        .map(|(op, count)| (op.to_owned(), count.parse().expect("a count")))
-        .collect();
     let rounds = agent
         .metric("farmhand_runs_started_total", &["kind=\"continuous\""])
         .await;
@@ -49,7 +42,7 @@ async fn used(agent: &Agent) -> Used {
     let pids = helpers.map(|p| p.pid).chain([agent.pid()]);
     Used {
         cpu: pids.map(cpu_time).sum(),
-        statements,
+        statements: statements(agent).await,
         rounds,
     }
 }

@@ -6,21 +6,12 @@
 
 use std::time::Duration;
 
-use farmhand_tests::bench::{argument, cpu_time, durable, figure};
-use farmhand_tests::farm::{Agent, Farm};
+use farmhand_tests::bench::{argument, cpu_time, durable, figure, statements};
+use farmhand_tests::farm::Farm;
 use farmhand_tests::pg::PrivateServer;
 
 /// The agent has done what it does after a start by then.
 const AT_REST: Duration = Duration::from_secs(15);
-
-async fn statements(agent: &Agent) -> f64 {
-    let (_, page) = agent.get("/metrics").await.expect("the agent's metrics");
-    page.lines()
-        .filter_map(|line| line.strip_prefix("farmhand_db_query_duration_seconds_count{"))
-        .filter_map(|rest| rest.split_once("} "))
-        .map(|(_, count)| count.parse::<f64>().expect("a count"))
-        .sum()
-}
 
 /// A number of a line of a file in `/proc/PID`.
 fn number(pid: i32, file: &str, name: &str) -> f64 {
@@ -72,8 +63,13 @@ async fn main() {
     tokio::time::sleep(window).await;
     let late = usage(&processes);
     let seconds = window.as_secs_f64();
-    let said = statements(agent).await - before;
-    figure("idle", "statements per second", said / seconds, "1/s");
+    let said = statements(agent).await;
+    let more = |op: &String| said[op] - before.get(op).copied().unwrap_or(0.0);
+    let all: f64 = said.keys().map(more).sum();
+    figure("idle", "statements per second", all / seconds, "1/s");
+    for op in said.keys().filter(|op| more(op) > 0.0) {
+        println!("    {op:<48} {:>12.2} 1/min", more(op) / seconds * 60.0);
+    }
     for (i, (name, pid)) in processes.iter().enumerate() {
         let (woken, cpu) = (late[i].0 - early[i].0, late[i].1 - early[i].1);
         figure("idle", &format!("{name}: wake-ups"), woken / seconds, "1/s");

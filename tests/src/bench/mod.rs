@@ -2,10 +2,13 @@
 
 pub mod queue;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
+
+use crate::farm::Agent;
 
 /// The value below which `part` (0 to 1) of the sorted values lie.
 ///
@@ -63,6 +66,21 @@ pub fn cpu_time_if_alive(pid: i32) -> Option<Duration> {
     }
     let (seconds, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     Some(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
+}
+
+/// The statements that an agent has sent, by what they are for, as its metric counts them: each is a round trip.
+///
+/// # Panics
+/// When it serves no metrics.
+pub async fn statements(agent: &Agent) -> BTreeMap<String, f64> {
+    let (_, page) = agent.get("/metrics").await.expect("the agent's metrics");
+    let counts = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("farmhand_db_query_duration_seconds_count{op=\""));
+    counts
+        .filter_map(|rest| rest.split_once("\"} "))
+        .map(|(op, count)| (op.to_owned(), count.parse().expect("a count")))
+        .collect()
 }
 
 /// A number of the command line, by its place after the program's name.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use farmhand_core::notify::{Channel, Happening, TargetSpec, email_address, pause};
-use farmhand_store::notify::{self, Delivery, Settled, Turn, Verdict};
+use farmhand_store::notify::{self, Delivery, Settled, Verdict, Watch, Watched};
 use farmhand_store::{Db, StoreError, tls};
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
@@ -134,7 +134,8 @@ impl Worker {
                     self.send().await
                 }
                 () = ctx.bell.rung.notified() => self.work().await,
-                _ = tick.tick() => self.watch_deadlines().await,
+                () = ctx.bell.watch.notified() => self.watch_deadlines().await,
+                _ = tick.tick(), if ctx.config.listen.is_none() => self.watch_deadlines().await,
             };
             if let Err(e) = result {
                 // The statement's observer has counted it, and the next poll rings again.
@@ -152,24 +153,23 @@ impl Worker {
 
     /// Looks for missed deadlines when it is this agent's turn.
     async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
-        if !self.ctx.bell.watched.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let every = self.ctx.config.snapshot_every.mul_f64(0.9);
-        let address = &self.ctx.config.address;
-        if !notify::take_turn(&self.db, Turn::Deadlines, address, every).await? {
+        let bell = &self.ctx.bell;
+        let seen = match bell.take_seen() {
+            None if bell.watched.load(Ordering::Relaxed) => {
+                notify::watch(&self.db, &self.ctx.config.address, every).await?
+            }
+            seen => seen,
+        };
+        let Some(Watch { jobs, mail }) = seen else {
             return Ok(());
-        }
-        let checked = self.check_deadlines().await;
-        if let Err(e) = self.miss_mail().await {
-            tracing::debug!("targets that want mail: {e}");
-        }
-        checked
+        };
+        self.miss_mail(mail);
+        self.check_deadlines(&jobs).await
     }
 
     /// Tells of deadlines that have passed, and of jobs that wait for a later one now.
-    async fn check_deadlines(&mut self) -> Result<(), StoreError> {
-        let watched = notify::watched(&self.db).await?;
+    async fn check_deadlines(&mut self, watched: &[Watched]) -> Result<(), StoreError> {
         let points: Vec<_> = watched.iter().map(|w| w.point.clone()).collect();
         self.deadlines.learn(&self.db, &points).await?;
         let happenings: Vec<(String, Happening)> = watched
@@ -196,16 +196,11 @@ impl Worker {
     }
 
     /// Says once that targets want mail which this agent cannot send: before the first is to be sent.
-    async fn miss_mail(&mut self) -> Result<(), StoreError> {
-        if self.mail_missed || self.ctx.config.outside.smtp.is_some() {
-            return Ok(());
-        }
-        let targets = notify::mail_targets(&self.db).await?;
-        if !targets.is_empty() {
+    fn miss_mail(&mut self, targets: Vec<String>) {
+        if !self.mail_missed && self.ctx.config.outside.smtp.is_none() && !targets.is_empty() {
             self.mail_missed = true;
             self.ctx.events.emit(Event::Told(Told::NoMail { targets }));
         }
-        Ok(())
     }
 
     /// Sends what is due, as far as there is room.

@@ -67,6 +67,8 @@ impl Session {
                 }
             });
         }
+        let exposes = self.ctx.config.listen.map(|_| self.ctx.config.snapshot_every);
+        self.ctx.bell.polled(&poll, exposes);
         self.scheduler.set_live(poll.live_addresses);
         let anew = from.is_some() || self.scheduler.was_set_back(poll.job_seq);
         if anew {
@@ -90,7 +92,6 @@ impl Session {
             self.scheduler.hint_at(self.db_clock.boot_at(ready, received));
         }
         self.gates = poll.gates;
-        self.ctx.bell.polled(poll.notifies, poll.to_tell);
         if let Some(at) = poll.gated_at {
             self.hint_gated(at, received);
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
+use farmhand_store::notify::Watch;
 use farmhand_store::snapshot::{self, FarmSnapshot, Stand};
 use farmhand_store::{Db, StoreError};
 use tokio::sync::Mutex;
@@ -39,7 +40,7 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// The whole transaction, on client and server.
+    /// The statement, on client and server.
     pub(crate) fn limit(self) -> Duration {
         self.every.clamp(Duration::from_secs(1), Duration::from_secs(5))
     }
@@ -47,6 +48,11 @@ impl Timing {
     /// From before a renewal was sent: two that fail in a row leave no gap.
     pub(crate) fn exposed(self) -> Duration {
         self.every * 3
+    }
+
+    /// Who looks for missed deadlines does so at each snapshot: the next agent's timetable may be early.
+    pub(crate) fn turn(self) -> Duration {
+        self.every.mul_f64(0.9)
     }
 
     /// From when a renewal was received.
@@ -75,10 +81,15 @@ struct State {
 }
 
 /// What one look at the lease led to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// With the runs that take longer than usual and have no event yet.
-    Exposed(Vec<SlowRun>),
+    /// It was ours.
+    Exposed {
+        /// The runs that take longer than usual and have no event yet.
+        slow: Vec<SlowRun>,
+        /// What to look at for missed deadlines, when that is this agent's turn, too.
+        watch: Option<Watch>,
+    },
     /// It is another agent's.
     Others,
     /// An earlier call is still under way.
@@ -118,8 +129,8 @@ impl Snapshots {
             return Ok(Turn::Others);
         }
         let sent = boot_now();
-        let limit = self.timing.limit();
-        let taken = snapshot::take(db, self.me, &self.address, seen, limit, MAX_JOBS).await?;
+        let (turn, limit) = (self.timing.turn(), self.timing.limit());
+        let taken = snapshot::take(db, self.me, &self.address, seen, turn, limit, MAX_JOBS).await?;
         let Some(farm) = taken else {
             return Ok(Turn::Others);
         };
@@ -136,11 +147,12 @@ impl Snapshots {
         );
         self.metrics.expose_farm(families, until);
         // The gauges are exposed, whatever becomes of this.
-        let slow = state.usual.look(db).await.unwrap_or_else(|e| {
+        let slow = (state.usual.look(db, &farm.running, farm.slow_ended).await).unwrap_or_else(|e| {
             tracing::warn!("runs that take longer than usual: {e}; the next snapshot looks again");
             Vec::new()
         });
-        Ok(Turn::Exposed(slow))
+        let watch = farm.watch;
+        Ok(Turn::Exposed { slow, watch })
     }
 
     /// Exposes nothing more and lets the next agent have it at once.

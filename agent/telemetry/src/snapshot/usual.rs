@@ -29,19 +29,27 @@ pub struct SlowRun {
 pub(super) struct UsualOf(HashMap<String, (Option<Usual>, BootInstant)>);
 
 impl UsualOf {
-    /// Looks at what runs and writes down what takes longer than usual. Returns what is news.
+    /// Looks at what runs and writes down what takes longer than usual. Returns what is news. `ended`: something of what is
+    /// written down is over.
     ///
     /// # Errors
     /// The database's.
-    pub(super) async fn look(&mut self, db: &Db) -> Result<Vec<SlowRun>, StoreError> {
-        let running = slow::running(db).await?;
-        self.learn(db, &running).await?;
+    pub(super) async fn look(
+        &mut self,
+        db: &Db,
+        running: &[Running],
+        ended: bool,
+    ) -> Result<Vec<SlowRun>, StoreError> {
+        self.learn(db, running).await?;
         let found: Vec<(&Running, Exceeded)> = (running.iter())
             .filter_map(|run| {
                 let (usual, _) = self.0.get(&run.job_id)?;
                 Some((run, Exceeded::by(usual.as_ref()?, run.lasted())?))
             })
             .collect();
+        if found.is_empty() && !ended {
+            return Ok(Vec::new());
+        }
         let news = slow::mark(db, &found).await?;
         let told = found.into_iter().filter(|(run, _)| news.contains(&run.run_id));
         Ok(told

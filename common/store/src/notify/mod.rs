@@ -15,9 +15,10 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 pub use outbox::{Delivery, Verdict, claim, drop_older_than, sent};
-pub use people::{NotificationRow, TargetRow, Trouble, mail_targets, notifications, submit_test, targets};
+pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test, targets};
 
-use super::db::{Db, Transaction, stmt};
+use super::conn::Param;
+use super::db::{Db, Stmt, Transaction, stmt};
 use super::error::StoreError;
 use super::snapshot::JobPoint;
 use farmhand_core::notify::{
@@ -336,9 +337,37 @@ pub struct Watched {
     pub now: Timestamp,
 }
 
-/// Jobs whose deadlines somebody wants to hear of.
-pub async fn watched(db: &Db) -> Result<Vec<Watched>, StoreError> {
-    db.rows(stmt!("notify_points"), &[]).await
+/// What there is to look at for who has the turn of [`Turn::Deadlines`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Watch {
+    /// The jobs, by name.
+    pub jobs: Vec<Watched>,
+    /// The names of the targets that want mail.
+    pub mail: Vec<String>,
+}
+
+/// Takes the turn of [`Turn::Deadlines`], as [`take_turn`] does, with what there is to look at.
+pub async fn watch(db: &Db, address: &str, every: std::time::Duration) -> Result<Option<Watch>, StoreError> {
+    let sql = concat!(
+        "WITH turn AS (",
+        include_str!("../sql/notify_turn.sql"),
+        ") SELECT w.* FROM turn CROSS JOIN LATERAL (",
+        include_str!("../sql/notify_watch.sql"),
+        ") w"
+    );
+    let op = "notify_watch";
+    let stmt = Stmt {
+        op,
+        sql,
+        often: false,
+    };
+    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let params: [Param<'_>; 3] = [
+        (&Turn::Deadlines.name(), Type::TEXT),
+        (&address, Type::TEXT),
+        (&every, Type::INT8),
+    ];
+    db.row(stmt, &params).await
 }
 
 /// Whether the farm does its work.

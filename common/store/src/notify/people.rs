@@ -84,16 +84,6 @@ pub async fn targets(db: &Db) -> Result<Vec<TargetRow>, StoreError> {
     db.rows(stmt!("notify_targets"), &[]).await
 }
 
-/// The names of the targets that want mail.
-pub async fn mail_targets(db: &Db) -> Result<Vec<String>, StoreError> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-    }
-    let all: Vec<Named> = db.rows(stmt!("notify_mail"), &[]).await?;
-    Ok(all.into_iter().map(|target| target.name).collect())
-}
-
 /// Puts a test message into the outbox, one for each channel of the target.
 pub async fn submit_test(
     db: &Db,

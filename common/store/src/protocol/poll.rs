@@ -52,8 +52,8 @@ pub struct Poll {
     pub leaving: bool,
     /// Whether any job needs pools, locks or rates: then claims ask for such runs too.
     pub gates: bool,
-    /// Whether any job tells anybody how it does.
-    pub notifies: bool,
+    /// When somebody last looked for missed deadlines; None where no job tells anybody how it does.
+    pub watched_at: Option<Timestamp>,
     /// Whether notes or messages of that are to be looked at now.
     pub to_tell: bool,
     /// When the caller might claim one that waits at such a gate.

@@ -67,7 +67,8 @@ SELECT clock_timestamp() AS db_now,
     (SELECT drain_until FROM self) AS drain_until,
     coalesce((SELECT leaving FROM self), false) AS leaving,
     EXISTS (SELECT FROM farmhand.need) AS gates,
-    EXISTS (SELECT FROM farmhand.notify_edge) AS notifies,
+    CASE WHEN EXISTS (SELECT FROM farmhand.notify_edge) THEN (SELECT t.at FROM farmhand.notify_turn t
+        WHERE t.name = 'deadlines') END AS watched_at,
     EXISTS (SELECT FROM farmhand.notify_note) OR EXISTS (SELECT FROM farmhand.notification n
         WHERE n.state = 'waiting' AND n.next_at <= statement_timestamp()) AS to_tell,
     CASE WHEN EXISTS (SELECT FROM farmhand.need) THEN farmhand.gated_at($1) END AS gated_at,

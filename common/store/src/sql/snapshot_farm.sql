@@ -43,7 +43,7 @@ WITH queue AS (
     SELECT s.address, extract(epoch FROM statement_timestamp() - s.lost_at)::float8 AS age
     FROM seat s WHERE s.state = 'lost' ORDER BY 2, 1 LIMIT $1
 )
-SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
+SELECT extract(epoch FROM statement_timestamp())::float8 AS at,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
         FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
     (SELECT coalesce(jsonb_object_agg(q.state, q.n), '{}') FROM queue q) AS queue,
