@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use super::auth::{Remote, network};
 use super::patient::Patient;
 use super::{App, Tls, health_router, router};
+use farmhand_os::memory;
 use farmhand_telemetry::events::Refused;
 
 /// Connections at once.
@@ -58,6 +59,8 @@ pub struct Serving {
 /// Serves until the process ends.
 pub async fn serve(listener: TcpListener, app: App, serving: Serving) {
     let (router, health) = (router(&app, &serving), health_router(&app));
+    // The table of routes documents each of them, and an agent may never be asked for that.
+    memory::give_back();
     let open = Open::of(CONNECTIONS, PER_ADDRESS);
     let reserved = Open::of(RESERVED, RESERVED_PER_ADDRESS);
     if serving.api {

@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod clock;
 pub mod fork;
 pub mod machine;
+pub mod memory;
 pub mod path_hash;
 pub mod process;
 pub mod random;

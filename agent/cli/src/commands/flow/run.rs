@@ -24,6 +24,7 @@ use farmhand_engine::flow::rundir::{RunDir, RunDirError};
 use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
+use farmhand_os::memory;
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
@@ -135,17 +136,9 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
     };
     let total = names.len();
     let engine = Engine::new(tasks, graph, course, tools, options);
-    give_memory_back();
+    // Reading thousands of scripts takes more memory than waiting for them, and a flow may wait for hours.
+    memory::give_back();
     Ok((engine.run(), total))
-}
-
-/// Reading thousands of scripts takes more memory than waiting for them, and a flow may wait for hours.
-fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointer, and locks what it looks at.
-    unsafe {
-        libc::malloc_trim(0);
-    }
 }
 
 struct Flow {
