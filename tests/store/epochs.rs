@@ -6,7 +6,7 @@ use farmhand_store::protocol::{self, Opened, Renewed, claim, vouch};
 use farmhand_store::{Db, StoreError};
 use farmhand_store::{epochs, notify, reading, snapshot};
 
-use crate::fixture::{Farm, TTL, info};
+use crate::fixture::{Farm, TTL, firing, info, past, spec};
 
 /// What the agent of `me` keeps of a renewal.
 pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered {
@@ -77,9 +77,13 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.due_runs("j", 1).await;
+    let at = past(60);
+    farm.job("k", spec(), Some(at)).await;
+    let due = [firing("k", 1, at, &[at])];
     replace(&farm).await;
     assert!(!shown(&farm).await.open);
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
+    assert_eq!(protocol::fire(&farm.db, &due).await.unwrap(), vec![]);
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
     let opened = protocol::open(&farm.db, &other).await.unwrap();
     assert_eq!(opened, Opened::Closed);
@@ -101,6 +105,7 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
     );
     let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
     assert_eq!(claimed[0].fence >> 40, 2);
+    assert_eq!(protocol::fire(&farm.db, &due).await.unwrap().len(), 1);
 }
 
 /// What each that tells whether claims are open says.

@@ -193,6 +193,32 @@ async fn nothing_fires_before_its_time_by_the_servers_clock() {
     assert!(overdue(&farm.db, 10).await.unwrap().is_empty());
 }
 
+/// What withholds a job takes its next instant away, too; each is enough alone.
+#[tokio::test]
+async fn a_job_that_is_withheld_fires_nothing_even_if_it_has_a_next_instant() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    farm.job("j", spec(), Some(at)).await;
+    let none = async |withheld: &str| {
+        let sql = format!(
+            "UPDATE farmhand.job SET paused = false, enabled = true, deleted = false, scheduled = true;
+            UPDATE farmhand.job SET {withheld}"
+        );
+        farm.sql.batch_execute(&sql).await.unwrap();
+        let fired = fire(&farm.db, &[firing("j", 1, at, &[at])]).await.unwrap();
+        fired.is_empty()
+    };
+    for withheld in [
+        "paused = true",
+        "enabled = false",
+        "deleted = true",
+        "scheduled = false",
+    ] {
+        assert!(none(withheld).await, "{withheld}");
+    }
+    assert!(!none("paused = false").await);
+}
+
 #[tokio::test]
 async fn a_firing_decides_every_instant_it_passes() {
     let farm = Farm::new().await;
