@@ -74,7 +74,7 @@ async fn an_agent_at_rest_sends_a_statement_every_two_seconds_at_the_most_whethe
         .start()
         .await;
     // What agents do after a start comes first.
-    farm.eventually("only what is sent at rest", SOON * 3, async || {
+    farm.eventually("only what is sent at rest", SOON * 6, async || {
         let (one, other) = tokio::join!(sent(&farm.agents[0]), sent(&farm.agents[1]));
         for (sent, took) in [&one, &other] {
             rare(sent, *took)?;
