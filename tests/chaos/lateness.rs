@@ -211,3 +211,28 @@ fn what_took_longer_than_its_bound_is_late_and_the_closest_to_its_bound_is_told(
     assert_eq!(Timed::closest(all), Some(all[0]));
     assert_eq!(Timed::closest([]), None);
 }
+
+#[test]
+fn a_run_with_hold_waits_until_one_node_has_watched_another_server_for_that_too() {
+    let held = Beginning {
+        hold: Duration::from_secs(4),
+        ..due(0)
+    };
+    let moved = hit("", -20_000, -19_000, 30);
+    // It was only frozen, or is as it was: nothing but the hold is added.
+    let frozen = hit("", -20_000, -19_000, 0);
+    assert_eq!(bound(&farm(vec![frozen]), &held), 9_300);
+    // Claims are open 45 s after it at the latest; then the lease, the hold and 1.4 s.
+    assert_eq!(bound(&farm(vec![moved.clone()]), &held), 26_000 + 40_400);
+    let open_sooner = |others: Vec<Done>| Timeline {
+        begun: vec![90_000 * MS],
+        ..farm([vec![moved.clone()], others].concat())
+    };
+    assert_eq!(bound(&open_sooner(vec![]), &held), 30_400);
+    // Anew when each node was hit meanwhile, and not where one was left alone.
+    let hits = ["n1", "n2", "n3"].map(|node| hit(node, 5_000, 6_000, 3));
+    assert_eq!(bound(&open_sooner(hits[..2].to_vec()), &held), 30_400);
+    assert_eq!(bound(&open_sooner(hits.to_vec()), &held), 14_000 + 40_400);
+    // What has no hold does not wait for that.
+    assert_eq!(bound(&open_sooner(vec![]), &due(0)), 5_300);
+}

@@ -81,7 +81,7 @@ async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, do
             with_place(site, |place| place.free_disk()).await;
         }
         Fault::Lease { seconds, wardens, .. } => return restarts::lease(site, seconds, wardens, lasts).await,
-        Fault::Frozen { kill, .. } => return restarts::frozen(site, kill, lasts).await,
+        Fault::Frozen { kill, .. } => return restarts::frozen(site, kill, lasts, doing).await,
         Fault::NoForks { .. } => return restarts::no_forks(site, lasts).await,
         Fault::Labels { zone, .. } => return restarts::labels(field, site, zone).await,
         Fault::Rename { address, .. } => return restarts::rename(site, address, lasts, doing).await,

@@ -288,6 +288,11 @@ impl Doing {
         self.from
     }
 
+    /// There was nothing to hit until now.
+    pub fn begins_now(&mut self) {
+        self.from = boot_ns();
+    }
+
     /// Its node was there under its other address from then until now.
     pub fn had_other_address(&mut self, since: u64) {
         self.other_address = Some([since, boot_ns()]);

@@ -98,7 +98,21 @@ impl Timeline {
                 by = self.clear(by, takeover(lease) + run.hold, may);
             }
         }
+        if !run.hold.is_zero() {
+            by = by.max(self.watched_for(run.hold, by));
+        }
         self.not_before_it_is_back(run.node, run.due, by)
+    }
+
+    /// After a restart or a failover nobody claims what has a hold until one agent has watched the server for the longest lease, the
+    /// hold, and what the watch is rounded by.
+    fn watched_for(&self, hold: Duration, by: u64) -> u64 {
+        let moved = (self.done.iter()).filter(|d| d.database && !d.lease.is_zero() && d.from <= by);
+        let watch = |d: &Done| takeover(d.lease) + hold + hold / 10 + Duration::from_secs(1);
+        moved
+            .map(|d| self.clear(d.to, watch(d), &self.nodes))
+            .max()
+            .unwrap_or(0)
     }
 
     /// By when the next attempt must have begun of one that ended on `node`, cut off by what began at or before `last`. The time

@@ -50,7 +50,7 @@ pub async fn rack(members: &[Site], away: Duration) -> bool {
 }
 
 /// Its wardens are in uninterruptible sleep, whatever is sent to them.
-pub async fn frozen(site: &Site, kill: bool, lasts: Duration) -> bool {
+pub async fn frozen(site: &Site, kill: bool, lasts: Duration, doing: &mut Doing) -> bool {
     let until = Instant::now() + Duration::from_secs(60);
     let frozen = loop {
         let agent = site.agent.lock().await;
@@ -64,6 +64,7 @@ pub async fn frozen(site: &Site, kill: bool, lasts: Duration) -> bool {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
+    doing.begins_now();
     if kill {
         site.kill().await;
         tokio::time::sleep(lasts / 2).await;

@@ -55,7 +55,7 @@ impl Site {
         };
         let url = format!("postgresql://farm@{}/farmhand?sslmode=disable", hosts.join(","));
         let config = dir.join(format!("{name}.toml"));
-        let arguments = ["--lease-ttl", "", "--slots", "16", "--config"].map(str::to_owned);
+        let arguments = ["--lease-ttl", "", "--slots", "64", "--config"].map(str::to_owned);
         let mut arguments = Vec::from(arguments);
         arguments.push(config.display().to_string());
         if shape.pgbouncer {
