@@ -124,7 +124,7 @@ async fn a_stopped_warden_dies_at_its_deadline_and_takes_everything_along() {
 #[tokio::test]
 async fn the_kernel_ends_a_stopped_warden_whose_guard_is_stopped_too() {
     let farmer = Farmer::new().await;
-    let hard_end = boottime_ns() + 4 * SECOND;
+    let hard_end = boottime_ns() + 6 * SECOND;
     let mut request = sh(id(1, 1), "sleep 1000");
     (request.grace_ms, request.hard_end_ns) = (0, Some(hard_end));
     farmer.spawn(request).await;
@@ -133,7 +133,7 @@ async fn the_kernel_ends_a_stopped_warden_whose_guard_is_stopped_too() {
         // SAFETY: processes this test started.
         unsafe { libc::kill(pid, libc::SIGSTOP) };
     }
-    let dead = tokio::time::timeout(Duration::from_secs(7), farmer.client.proof().warden_dead()).await;
+    let dead = tokio::time::timeout(Duration::from_secs(10), farmer.client.proof().warden_dead()).await;
     // SAFETY: a process this test started.
     unsafe { libc::kill(identity.reaper_pid, libc::SIGCONT) };
     assert!(dead.is_ok(), "it lives after its end");
