@@ -1,5 +1,7 @@
 //! What is left when warden, reaper or both are killed or stopped.
 
+use std::time::Duration;
+
 use farmhand_core::definition::Isolation;
 use farmhand_tests::freezer::Frozen;
 use farmhand_warden_client::wire::*;
@@ -116,6 +118,26 @@ async fn a_stopped_warden_dies_at_its_deadline_and_takes_everything_along() {
     assert!(late < 3 * SECOND, "{} ms late", late / MILLISECOND);
     farmer.gone().await;
     all_dead(&pids);
+}
+
+/// The guard, which would end it at the same instant, does nothing here.
+#[tokio::test]
+async fn the_kernel_ends_a_stopped_warden_whose_guard_is_stopped_too() {
+    let farmer = Farmer::new().await;
+    let hard_end = boottime_ns() + 6 * SECOND;
+    let mut request = sh(id(1, 1), "sleep 1000");
+    (request.grace_ms, request.hard_end_ns) = (0, Some(hard_end));
+    farmer.spawn(request).await;
+    let identity = farmer.client.identity();
+    for pid in [identity.reaper_pid, identity.warden_pid] {
+        // SAFETY: processes this test started.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+    }
+    let dead = tokio::time::timeout(Duration::from_secs(10), farmer.client.proof().warden_dead()).await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(identity.reaper_pid, libc::SIGCONT) };
+    assert!(dead.is_ok(), "it lives after its end");
+    farmer.gone().await;
 }
 
 #[tokio::test]
