@@ -335,12 +335,20 @@ impl Agent {
     /// Ends the agent, its wardens and their reapers, whatever state they are in.
     pub(crate) fn destroy(&mut self) {
         self.kill();
-        for process in self.wardens() {
-            send(process.pid, libc::SIGKILL);
-        }
-        // A stopped reaper ends what is left once it goes on.
-        for process in self.reapers() {
-            send(process.pid, libc::SIGCONT);
+        let deadline = Instant::now() + SOON;
+        while Instant::now() < deadline {
+            for process in self.wardens() {
+                send(process.pid, libc::SIGKILL);
+            }
+            // A stopped one ends what is left once it goes on, and one that has just begun starts its warden first.
+            let reapers = self.reapers();
+            if reapers.is_empty() {
+                return;
+            }
+            for process in reapers {
+                send(process.pid, libc::SIGCONT);
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
