@@ -173,7 +173,7 @@ fn limits(found: &io::Result<Vec<String>>) -> Check {
         "limits",
         format!("no cgroup v2 controller for {}", missing.join(" and ")),
         "`limits` are watched once a second instead of enforced: a fast job exceeds them for a moment",
-        "delegate the controllers (systemd: Delegate=yes), or boot with cgroup v2 alone",
+        "under systemd 254 or newer add controllers.conf to the unit; elsewhere boot with cgroup v2 alone",
     )
 }
 
