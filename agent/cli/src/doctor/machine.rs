@@ -171,7 +171,10 @@ fn limits(found: &io::Result<Vec<String>>) -> Check {
     Check::bad(
         Level::Note,
         "limits",
-        format!("no cgroup v2 controller for {}", missing.join(" and ")),
+        format!(
+            "where this command runs there is no cgroup v2 controller for {}; an agent's unit may have it",
+            missing.join(" and ")
+        ),
         "`limits` are watched once a second instead of enforced: a fast job exceeds them for a moment",
         "under systemd 254 or newer add controllers.conf to the unit; elsewhere boot with cgroup v2 alone",
     )
@@ -196,8 +199,8 @@ fn user(root: bool) -> Check {
             Level::Warning,
             "user",
             "root",
-            "every job without `user` runs as root, and whoever may write jobs into the database is root here",
-            "run the agent as a user of its own when jobs need no other; else with --user",
+            "unless a policy says otherwise jobs run as root, and whoever may write jobs into the database is root here",
+            "run the agent as a user of its own when jobs need no other; else give it a policy with `default_user`, as the package does",
         );
     }
     Check::bad(
