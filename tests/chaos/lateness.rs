@@ -36,7 +36,8 @@ fn hit(node: &str, from: i64, to: i64, lease: u64) -> Done {
     }
 }
 
-fn farm(done: Vec<Done>) -> Timeline {
+/// Three nodes to which this was done.
+pub fn farm(done: Vec<Done>) -> Timeline {
     Timeline {
         nodes: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
         done,

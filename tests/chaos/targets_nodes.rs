@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use farmhand_tests::chaos::gather::Clocks;
-use farmhand_tests::chaos::lateness::Timeline;
 use farmhand_tests::chaos::nodes::Nodes;
 use farmhand_tests::chaos::oracle::Done;
 use farmhand_tests::chaos::targets::{Definition, Mismatch, Record};
 
+use super::lateness::farm;
 use super::targets::{at, definition, matched, record, trouble};
 
 /// One record for each of three nodes at each instant.
@@ -29,16 +29,6 @@ fn for_each_node() -> Definition {
         each_node: true,
         skips: false,
         ..definition()
-    }
-}
-
-fn farm(done: Vec<Done>) -> Timeline {
-    Timeline {
-        nodes: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
-        done,
-        shortest: Duration::from_secs(3),
-        settled: Duration::from_secs(8),
-        ..Timeline::default()
     }
 }
 

@@ -351,18 +351,24 @@ async fn who_exposes_the_farm_looks_for_missed_deadlines_where_somebody_wants_to
         let seen = poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
         seen.watched_at
     };
-    assert_eq!((watch().await, polled().await), (None, None), "nobody does");
+    assert_eq!(
+        (watch().await, polled().await),
+        (None, None),
+        "no job tells anybody"
+    );
     let scheduled = JobSpec {
         schedule: vec!["0 * * * *".to_owned()],
         ..told()
     };
     farm.job("j", scheduled, Some(past(-3600))).await;
     assert!(polled().await.unwrap() < past(3600), "never looked for");
-    let nobody = Stand {
+    let outdated = Stand {
         holder: id(9),
         renewals: 0,
     };
-    let taken = take(&farm.db, id(8), "b", nobody, TURN, LIMIT, 10).await.unwrap();
+    let taken = take(&farm.db, id(8), "b", outdated, TURN, LIMIT, 10)
+        .await
+        .unwrap();
     assert_eq!(taken, None, "the lease, and so the turn, is another's");
     let seen = watch().await.expect("its turn");
     assert_eq!((seen.jobs.len(), seen.jobs[0].point.job_id.as_str()), (1, "j"));

@@ -120,9 +120,9 @@ async fn a_stopped_warden_dies_at_its_deadline_and_takes_everything_along() {
     all_dead(&pids);
 }
 
-/// The guard, which would end it at the same instant, does nothing here.
+/// The reaper would end it at the same instant, and is stopped as well.
 #[tokio::test]
-async fn the_kernel_ends_a_stopped_warden_whose_guard_is_stopped_too() {
+async fn the_kernel_ends_a_stopped_warden_whose_reaper_is_stopped_too() {
     let farmer = Farmer::new().await;
     let hard_end = boottime_ns() + 6 * SECOND;
     let mut request = sh(id(1, 1), "sleep 1000");

@@ -23,8 +23,8 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// `every`: who exposes the farm looks for missed deadlines so often; where nobody does, the others do. None for an agent
-    /// that never exposes it and looks by itself.
+    /// The agent that exposes the farm's gauges looks for missed deadlines, once in `every`. When it is overdue, this agent looks.
+    /// `None`: this agent never exposes them, and looks by its own clock.
     pub(crate) fn polled(&self, poll: &Poll, every: Option<Duration>) {
         self.watched.store(poll.watched_at.is_some(), Ordering::Relaxed);
         if poll.to_tell {

@@ -224,7 +224,8 @@ struct Taken {
 }
 
 /// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
-/// neither ours nor still as `seen`. `every`: nobody else's turn to look for missed deadlines is taken within that.
+/// neither ours nor still as `seen`. Takes the turn to look for missed deadlines as well, unless somebody took
+/// it within `every`.
 pub async fn take(
     db: &Db,
     me: Uuid,

@@ -104,8 +104,8 @@ impl Timeline {
         self.not_before_it_is_back(run.node, run.due, by)
     }
 
-    /// After a restart or a failover nobody claims what has a hold until one agent has watched the server for the longest lease, the
-    /// hold, and what the watch is rounded by.
+    /// The bound for a run with a hold after a restart or a failover. It is claimed after one agent has watched the server for the
+    /// longest lease and the hold; agents report that watch in steps of a tenth and a second.
     fn watched_for(&self, hold: Duration, by: u64) -> u64 {
         let moved = (self.done.iter()).filter(|d| d.database && !d.lease.is_zero() && d.from <= by);
         let watch = |d: &Done| takeover(d.lease) + hold + hold / 10 + Duration::from_secs(1);

@@ -31,7 +31,7 @@ pub use smtp::{Smtp, SmtpTls};
 use crate::context::Context;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, Told};
-use farmhand_telemetry::snapshot::Deadlines;
+use farmhand_telemetry::snapshot::{self, Deadlines};
 
 /// Messages under way at once.
 const AT_ONCE: usize = 8;
@@ -153,7 +153,7 @@ impl Worker {
 
     /// Looks for missed deadlines when it is this agent's turn.
     async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
-        let every = self.ctx.config.snapshot_every.mul_f64(0.9);
+        let every = snapshot::turn(self.ctx.config.snapshot_every);
         let bell = &self.ctx.bell;
         let seen = match bell.take_seen() {
             None if bell.watched.load(Ordering::Relaxed) => {

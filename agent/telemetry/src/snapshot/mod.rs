@@ -50,11 +50,6 @@ impl Timing {
         self.every * 3
     }
 
-    /// Who looks for missed deadlines does so at each snapshot: the next agent's timetable may be early.
-    pub(crate) fn turn(self) -> Duration {
-        self.every.mul_f64(0.9)
-    }
-
     /// From when a renewal was received.
     pub(crate) fn challenge(self) -> Duration {
         self.exposed().mul_f64(RATES) + Duration::from_millis(200)
@@ -78,6 +73,11 @@ struct State {
     held: bool,
     deadlines: Deadlines,
     usual: usual::UsualOf,
+}
+
+/// For how long nobody else takes the turn to look for missed deadlines. A little less than `every`: timetables of two agents differ.
+pub fn turn(every: Duration) -> Duration {
+    every.mul_f64(0.9)
 }
 
 /// What one look at the lease led to.
@@ -129,7 +129,7 @@ impl Snapshots {
             return Ok(Turn::Others);
         }
         let sent = boot_now();
-        let (turn, limit) = (self.timing.turn(), self.timing.limit());
+        let (turn, limit) = (turn(self.timing.every), self.timing.limit());
         let taken = snapshot::take(db, self.me, &self.address, seen, turn, limit, MAX_JOBS).await?;
         let Some(farm) = taken else {
             return Ok(Turn::Others);
