@@ -49,3 +49,33 @@ impl Bell {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::failure_detector::tests::poll;
+
+    const EVERY: Duration = Duration::from_secs(15);
+
+    /// Whether it is this agent's turn, so long after somebody last looked.
+    async fn looks(since: Option<i64>, every: Option<Duration>) -> bool {
+        let (bell, mut poll) = (Bell::default(), poll(1, 1, true, 30_000, 0));
+        poll.watched_at = since.map(|s| poll.db_now - SignedDuration::from_secs(s));
+        bell.polled(&poll, every);
+        tokio::time::timeout(Duration::ZERO, bell.watch.notified())
+            .await
+            .is_ok()
+    }
+
+    #[tokio::test]
+    async fn another_agent_looks_for_missed_deadlines_when_who_does_is_two_seconds_late() {
+        assert!(!looks(Some(16), Some(EVERY)).await);
+        assert!(looks(Some(17), Some(EVERY)).await);
+        // It was told by a clock that has been set back since.
+        assert!(looks(Some(-1), Some(EVERY)).await);
+        assert!(!looks(None, Some(EVERY)).await, "no job tells anybody");
+        assert!(!looks(Some(17), None).await, "it looks by its own clock");
+    }
+}

@@ -260,13 +260,13 @@ fn millis(ms: i64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
 
-    fn poll(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Poll {
+    pub(crate) fn poll(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Poll {
         serde_json::from_value(json!({
             "db_now": "2026-01-01T00:00:00Z", "database": {
                 "farm_id": Uuid::nil(), "epoch": epoch, "id": Uuid::from_u128(u128::try_from(epoch).expect("an epoch")),
