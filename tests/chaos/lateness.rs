@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use farmhand_tests::chaos::lateness::{Beginning, Timed, Timeline};
+use farmhand_tests::chaos::lateness::{Beginning, Timed, Timeline, quarters};
 use farmhand_tests::chaos::oracle::Done;
 
 const MS: u64 = 1_000_000;
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Milliseconds after the instant until which its run may begin.
 fn bound(timeline: &Timeline, run: &Beginning) -> u64 {
@@ -211,6 +212,24 @@ fn what_took_longer_than_its_bound_is_late_and_the_closest_to_its_bound_is_told(
     let all = [timed(4_000, 5_300), timed(20_000, 45_000), timed(100, 10_300)];
     assert_eq!(Timed::closest(all), Some(all[0]));
     assert_eq!(Timed::closest([]), None);
+}
+
+#[test]
+fn a_soak_says_where_starts_became_later() {
+    let timed = |from: u64, took: u64| Timed::new(from * MS, (from + took) * MS, (from + 5_300) * MS);
+    let steady: Vec<Timed> = (0..400).map(|n| timed(1_000 + n * 100, 20)).collect();
+    assert_eq!(quarters(&steady), [(20 * MILLISECOND, 20 * MILLISECOND); 4]);
+    let slower: Vec<Timed> = (0..400)
+        .map(|n| timed(1_000 + n * 100, if n < 300 { 20 } else { 20 + n }))
+        .collect();
+    assert_eq!(
+        quarters(&slower)[2..],
+        [
+            (20 * MILLISECOND, 20 * MILLISECOND),
+            (369 * MILLISECOND, 418 * MILLISECOND)
+        ]
+    );
+    assert_eq!(quarters(&[]), [(Duration::ZERO, Duration::ZERO); 4]);
 }
 
 #[test]

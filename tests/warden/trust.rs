@@ -7,10 +7,11 @@ use farmhand_core::definition::JobSpec;
 use farmhand_policy::trust::{Document, PrivateKey};
 use farmhand_store::protocol::Claimed;
 use farmhand_store::signatures::Signed;
+use farmhand_tests::wait::eventually;
 use farmhand_warden_client::wire::*;
 use serde_json::{Value, json};
 
-use crate::harness::{Farmer, argv, id, needs_root, policy, sh};
+use crate::harness::{BOUND, Farmer, argv, id, needs_root, policy, sh};
 
 /// A node that trusts one key.
 pub(super) struct Node {
@@ -386,8 +387,12 @@ async fn neither_wardens_nor_jobs_carry_credentials_of_the_agent() {
     let pid = farmer.spawn(sh(id(1, 1), "sleep 600")).await;
     let identity = farmer.client.identity();
     for pid in [pid, identity.warden_pid, identity.reaper_pid] {
-        let text = readable(pid);
-        assert!(!text.is_empty(), "{pid}");
+        // A command that was just started is still empty while the kernel puts its arguments there.
+        let text = eventually("its arguments", BOUND, || {
+            Some(readable(pid))
+                .filter(|text| !text.is_empty())
+                .ok_or_else(|| pid.to_string())
+        });
         assert!(
             !text.contains("sesame") && !text.contains("DATABASE_URL"),
             "{pid}: {text}"

@@ -39,6 +39,8 @@ pub struct Timeline {
 /// A time that something took, and the time within which it had to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Timed {
+    /// When it began, on the machine's own clock.
+    pub from: u64,
     pub took: Duration,
     pub within: Duration,
 }
@@ -48,6 +50,7 @@ impl Timed {
     pub fn new(from: u64, at: u64, by: u64) -> Self {
         let since = |to: u64| Duration::from_nanos(to.saturating_sub(from));
         Self {
+            from,
             took: since(at),
             within: since(by),
         }
@@ -62,6 +65,21 @@ impl Timed {
         let part = |t: &Self| t.took.as_secs_f64() / t.within.as_secs_f64().max(1e-9);
         times.into_iter().max_by(|a, b| part(a).total_cmp(&part(b)))
     }
+}
+
+/// Median and 99th percentile of each quarter of the time; zero for one in which nothing began.
+pub fn quarters(times: &[Timed]) -> [(Duration, Duration); 4] {
+    let first = times.iter().map(|t| t.from).min().unwrap_or(0);
+    let whole = times.iter().map(|t| t.from - first).max().unwrap_or(0) + 1;
+    std::array::from_fn(|quarter| {
+        let within = times
+            .iter()
+            .filter(|t| (t.from - first) / whole.div_ceil(4) == quarter as u64);
+        let mut took: Vec<Duration> = within.map(|t| t.took).collect();
+        took.sort_unstable();
+        let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied();
+        (at(50).unwrap_or_default(), at(99).unwrap_or_default())
+    })
 }
 
 /// The first attempt of a run that left a line.

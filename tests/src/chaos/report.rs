@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::lateness::Timed;
+use super::lateness::{self, Timed};
 use super::plan::Plan;
 use super::run::{Met, Outcome};
 
@@ -43,6 +43,8 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
     }
     let _ = writeln!(out, "takeovers: {}", spread(&verdict.takeovers));
     let _ = writeln!(out, "from an instant to its run: {}", spread(&outcome.begun));
+    let quarters = lateness::quarters(&outcome.begun).map(|(p50, p99)| format!("{p50:.1?} {p99:.1?}"));
+    let _ = writeln!(out, "  p50 and p99 of each quarter: {}", quarters.join(", "));
     let declared = verdict.violations.len() - verdict.undeclared().count();
     let _ = writeln!(
         out,

@@ -137,20 +137,15 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
         sampling.abort();
     }
     side[..2].iter().for_each(tokio::task::JoinHandle::abort);
-    let (mut left, to) = come_to_rest(&field, &before, options).await;
-    left.extend(samples.iter().flat_map(Samples::grown));
+    let (left, to) = come_to_rest(&field, &before, options).await;
     side.iter().for_each(tokio::task::JoinHandle::abort);
-    let mut outcome = judge(
-        &field,
-        left,
-        Span {
-            from,
-            to,
-            clock_error: Duration::from_millis(20),
-        },
-        options,
-    )
-    .await;
+    let clock_error = Duration::from_millis(20);
+    let span = Span {
+        from,
+        to,
+        clock_error,
+    };
+    let mut outcome = judge(&field, left, samples.as_ref(), span, options).await;
     outcome.faults = faults;
     outcome.lasted = lasted;
     outcome.stall = *stall.lock().expect("no panic under it");
@@ -362,7 +357,13 @@ fn takeover(field: &Field, options: &Options) -> Takeover {
     }
 }
 
-async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) -> Outcome {
+async fn judge(
+    field: &Field,
+    left: Vec<String>,
+    samples: Option<&Samples>,
+    span: Span,
+    options: &Options,
+) -> Outcome {
     let lines = Reader::default().read(&field.dir().join("witness")).to_vec();
     let mut history = history(field, options);
     let client = field.client().await.expect("a database");
@@ -370,7 +371,6 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
     (history.lines, history.rows, history.left) = (lines, records.rows, left);
     history.panics = leftovers::panics(field).await;
     let mut outcome = Outcome {
-        verdict: oracle::check(&history),
         windows: history.windows.len(),
         submitted: history.submitted.len(),
         surprises: history.surprises.clone(),
@@ -390,5 +390,9 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         outcome.skipped += matched.skipped;
         outcome.begun.extend(matched.begun);
     }
+    history
+        .left
+        .extend(samples.iter().flat_map(|s| s.grown(&outcome.begun)));
+    outcome.verdict = oracle::check(&history);
     outcome
 }

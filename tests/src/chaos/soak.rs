@@ -1,4 +1,4 @@
-//! Samples of what must stay flat for hours: memory, descriptors, tables, dead rows.
+//! Samples of what must stay flat for hours: memory, descriptors, tables, dead rows. Meanwhile retention has rows to delete.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::field::{Field, descriptors};
+use super::lateness::Timed;
 
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The columns of the CSV after the time, each with its unit, and how much the second half of a run may be above the first: a
 /// part of it and so much more. None for what grows with the history, as it must.
-const COLUMNS: [(&str, Option<(f64, f64)>); 10] = [
+const COLUMNS: [(&str, Option<(f64, f64)>); 11] = [
     ("agent memory MB", Some((0.1, 1.0))),
     ("warden memory MB", Some((0.1, 1.0))),
     ("agent descriptors", Some((0.0, 4.0))),
@@ -20,9 +21,24 @@ const COLUMNS: [(&str, Option<(f64, f64)>); 10] = [
     ("dead rows run_live", Some((1.0, 1_000.0))),
     ("run_live MB", Some((0.5, 1.0))),
     ("dead rows node", Some((1.0, 200.0))),
+    // Each agent deletes them once an hour.
+    ("rows past retention", Some((0.5, 40_000.0))),
     ("history rows", None),
     ("database MB", None),
 ];
+
+/// With every sample: copies of the newest ends of runs, with attempts, output and events, ten days older than the agents keep them.
+/// Put where the history of weeks without a partition is, past the triggers of what ends now.
+const BACKDATE: &str = "
+    CREATE TEMP TABLE old AS SELECT r.h, -(r.h).run_id AS run_id, (r.h).finished_at - interval '40 days' AS at
+    FROM (SELECT h FROM farmhand.run_history h WHERE run_id > 0 ORDER BY finished_at DESC LIMIT 200) r;
+    INSERT INTO farmhand.run_history_default SELECT h.* FROM old o,
+        jsonb_populate_record(o.h, jsonb_build_object('run_id', o.run_id, 'job_id', 'backdated', 'finished_at', o.at)) h;
+    INSERT INTO farmhand.attempt_default (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by)
+        SELECT run_id, 'backdated', 1, 'n1', 1, 1, at, at, 'failed', 'holder' FROM old;
+    INSERT INTO farmhand.run_log_default (run_id, attempt, seq, stream, at, stored_at, chunk)
+        SELECT run_id, 1, 1, 'stdout', at, at, convert_to(repeat('line of output ', 60), 'UTF8') FROM old;
+    INSERT INTO farmhand.event_default (at, kind, severity, run_id) SELECT at, 'run_failed', 'info', run_id FROM old";
 
 type Row = (f64, [f64; COLUMNS.len()]);
 
@@ -61,8 +77,15 @@ impl Samples {
     }
 
     /// What did not stay flat, each with a sentence.
-    pub fn grown(&self) -> Vec<String> {
-        grown(&self.rows.lock().expect("no panic under it"))
+    pub fn grown(&self, begun: &[Timed]) -> Vec<String> {
+        let mut grown = grown(&self.rows.lock().expect("no panic under it"));
+        let [_, early, _, late] = super::lateness::quarters(begun).map(|q| q.0);
+        if late > early * 2 + Duration::from_millis(100) {
+            grown.push(format!(
+                "from an instant to its run: {early:.1?} in the second quarter, {late:.1?} in the last"
+            ));
+        }
+        grown
     }
 }
 
@@ -100,12 +123,15 @@ async fn sample(field: &Field, of: usize) -> Option<[f64; COLUMNS.len()]> {
         (SELECT dead_tuple_count FROM pgstattuple('farmhand.run_live'))::float8,
         pg_total_relation_size('farmhand.run_live')::float8 / 1048576,
         (SELECT dead_tuple_count FROM pgstattuple('farmhand.node'))::float8,
+        (SELECT count(*) FROM farmhand.run_history_default) + (SELECT count(*) FROM farmhand.attempt_default)::float8
+            + (SELECT count(*) FROM farmhand.run_log_default) + (SELECT count(*) FROM farmhand.event_default),
         (SELECT count(*) FROM farmhand.run_history)::float8,
         pg_database_size(current_database())::float8 / 1048576";
-    let row = tokio::time::timeout(Duration::from_secs(5), client.query_one(sql, &[]))
-        .await
-        .ok()?
-        .ok()?;
+    let rows = async {
+        client.batch_execute(BACKDATE).await.ok()?;
+        client.query_one(sql, &[]).await.ok()
+    };
+    let row = tokio::time::timeout(Duration::from_secs(5), rows).await.ok()??;
     let mut found = [0.0_f64; COLUMNS.len()];
     {
         let agent = field.sites[of].agent.try_lock().ok()?;
@@ -147,8 +173,8 @@ fn svg(rows: &[Row]) -> String {
     const HEIGHT: f64 = 90.0;
     let end = rows.last().map_or(1.0, |r| r.0.max(1.0));
     let mut out = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 940 740\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"940\" height=\"740\" fill=\"white\"/>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 940 880\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"940\" height=\"880\" fill=\"white\"/>\n",
     );
     for (column, (name, _)) in COLUMNS.iter().enumerate() {
         let (left, top) = (
@@ -186,7 +212,7 @@ mod tests {
             let mut values = [10.0; COLUMNS.len()];
             values[0] = agent_memory(n);
             // It grows for good.
-            values[8] = n as f64 * 100.0;
+            values[9] = n as f64 * 100.0;
             (n as f64, values)
         };
         (0..100).map(row).collect()
