@@ -66,17 +66,16 @@ async fn a_job_without_limits_has_those_of_the_policy_and_one_with_limits_its_ow
         let rules =
             "users = ['*']\nlimits = { processes = 100 }\n[user.daemon]\nlimits = { processes = 4 }\n";
         let rules = policy(farmer.dir.path(), rules);
-        let ask = |run, own| {
-            let mut request = sh(
-                id(run, 1),
-                "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 2 & done; wait",
-            );
+        let ask = |run, own, seconds: u32| {
+            let script = format!("for i in 1 2 3 4 5 6 7 8 9 10; do sleep {seconds} & done; wait");
+            let mut request = sh(id(run, 1), &script);
             request.user = Some("daemon".into());
             request.policy.clone_from(&rules);
             request.limits.processes = own;
             request
         };
-        let (unlimited, own) = (ask(1, None), ask(2, Some(50)));
+        // Without a controller the processes are counted once a second.
+        let (unlimited, own) = (ask(1, None, 1000), ask(2, Some(50), 2));
         let (result, _) = farmer.run(unlimited).await;
         let by_controller = result.killed.is_none() && result.exit_code() == Some(2);
         assert!(

@@ -1,6 +1,6 @@
 //! Attacks on what a warden executes: each is refused, and said.
 
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use farmhand_core::definition::JobSpec;
@@ -230,7 +230,6 @@ async fn an_old_signature_is_refused_once_a_newer_one_was_seen_and_by_the_next_w
 
 #[tokio::test]
 async fn a_list_of_keys_that_others_can_write_lets_nothing_run() {
-    use std::os::unix::fs::PermissionsExt;
     let mut node = Node::new().await;
     let signed = node.sign("a", 1, &spec("echo x"));
     std::fs::set_permissions(&node.list, std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -255,15 +254,8 @@ fn message(result: &AttemptResult) -> &str {
 async fn only_listed_programs_run_by_their_real_paths() {
     needs_root();
     let mut farmer = Farmer::new().await;
-    let rules = || {
-        None.or_else(|| {
-            policy(
-                farmer.dir.path(),
-                "users = ['nobody']\ncommands = ['/usr/bin/id']\n",
-            )
-        })
-    };
-    let listed = rules();
+    let rules = "users = ['nobody']\ncommands = ['/usr/bin/id']\n";
+    let listed = policy(farmer.dir.path(), rules);
     let (good, output) = farmer
         .run(as_user(argv(id(1, 1), &["id", "-un"]), "nobody", listed.clone()))
         .await;
@@ -381,8 +373,10 @@ fn readable(pid: i32) -> String {
 
 #[tokio::test]
 async fn neither_wardens_nor_jobs_carry_credentials_of_the_agent() {
+    // In no other test: what runs beside this one shows its arguments to all users.
+    let url = "postgresql://farm:barley-4712@db/farm";
     // SAFETY: this test's process runs this test alone.
-    unsafe { std::env::set_var("FARMHAND_DATABASE_URL", "postgresql://farm:sesame-4711@db/farm") };
+    unsafe { std::env::set_var("FARMHAND_DATABASE_URL", url) };
     let mut farmer = Farmer::new().await;
     let pid = farmer.spawn(sh(id(1, 1), "sleep 600")).await;
     let identity = farmer.client.identity();
@@ -394,11 +388,11 @@ async fn neither_wardens_nor_jobs_carry_credentials_of_the_agent() {
                 .ok_or_else(|| pid.to_string())
         });
         assert!(
-            !text.contains("sesame") && !text.contains("DATABASE_URL"),
+            !text.contains("barley") && !text.contains("DATABASE_URL"),
             "{pid}: {text}"
         );
     }
-    let script = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -c sesame-471[1]; env | grep -c DATABASE";
+    let script = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -c barley-471[2]; env | grep -c DATABASE";
     let rules = policy(farmer.dir.path(), "users = ['nobody']\n");
     let (_, output) = farmer.run(as_user(sh(id(2, 1), script), "nobody", rules)).await;
     assert_eq!(output.stdout, "0\n0\n", "another user's job finds nothing");
