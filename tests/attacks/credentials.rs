@@ -11,11 +11,15 @@ use farmhand_tests::farm::{CALM, Farm, SOON};
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::processes;
 
-const PASSWORD: &str = "sesame-4711-of-the-database";
-const HOOK: &str = "sesame-4711-of-the-hook";
+const PASSWORD: &str = "millet-4713-of-the-database";
+const HOOK: &str = "millet-4713-of-the-hook";
 
-/// What every credential of these tests begins with.
-const MARK: &str = "sesame-4711";
+/// What every credential of the first test begins with, and none of another: all users can read the arguments of what runs
+/// beside it, and an agent's environment until the agent closes it.
+const MARK: &str = "millet-4713";
+
+/// The agent's of the second test.
+const OTHER: &str = "spelt-4714-of-the-database";
 
 fn keep(path: &Path, text: &str) -> String {
     fs::write(path, text).expect("a file");
@@ -24,12 +28,12 @@ fn keep(path: &Path, text: &str) -> String {
 }
 
 /// A server that asks the agents' login `keeper` for its password.
-async fn server() -> PrivateServer {
+async fn server(password: &str) -> PrivateServer {
     let server = PrivateServer::start(Options::default()).await;
     let hba =
         "local all all trust\nhost all keeper 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
     fs::write(server.data().join("pg_hba.conf"), hba).expect("pg_hba.conf");
-    let made = format!("CREATE ROLE keeper LOGIN PASSWORD '{PASSWORD}' IN ROLE farmhand_agent");
+    let made = format!("CREATE ROLE keeper LOGIN PASSWORD '{password}' IN ROLE farmhand_agent");
     server.admin().await.batch_execute(&made).await.expect("a login");
     server.reload().await;
     server
@@ -44,7 +48,7 @@ command = 'env; cat /proc/self/environ | tr \"\\0\" \"\\n\"; echo seen'
 notify = ['ops']
 [job.search]
 user = 'nobody'
-command = 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr \"\\0\" \"\\n\" | grep -c sesame-471[1]; true'
+command = 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr \"\\0\" \"\\n\" | grep -c millet-471[3]; true'
 [job.fails]
 user = 'nobody'
 command = 'exit 3'
@@ -53,7 +57,7 @@ notify = ['ops']
 
 /// Four agents, each with the password from another place.
 async fn farm() -> (Farm, tempfile::TempDir) {
-    let (server, secrets) = (server().await, tempfile::tempdir().expect("a directory"));
+    let (server, secrets) = (server(PASSWORD).await, tempfile::tempdir().expect("a directory"));
     let port = server.port();
     // Nobody listens there: the failure is logged and stored.
     keep(
@@ -278,7 +282,7 @@ fn as_nobody(script: &str) -> (bool, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_own_user() {
-    let mut farm = Farm::new().on(server().await).ttl(CALM).prepare().await;
+    let mut farm = Farm::new().on(server(OTHER).await).ttl(CALM).prepare().await;
     let port = farm.database.port();
     let binary = farm.dir().join("farmhand");
     fs::copy(farmhand_tests::bin::farmhand(), &binary).expect("a copy that the user may read");
@@ -291,7 +295,7 @@ async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_o
             "FARMHAND_DATABASE_URL".to_owned(),
             format!("postgresql://keeper@127.0.0.1:{port}/farmhand"),
         ),
-        ("PGPASSWORD".to_owned(), PASSWORD.to_owned()),
+        ("PGPASSWORD".to_owned(), OTHER.to_owned()),
     ]);
     let usual = farm.agents[0].command();
     let mut command = Command::new(&binary);
@@ -323,7 +327,7 @@ async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_o
     assert_eq!(done.state, "failed");
     let said = farm.output(run, done.attempt).await;
     assert!(
-        said.contains("Permission denied") && !said.contains(MARK),
+        said.contains("Permission denied") && !said.contains(OTHER),
         "{said}"
     );
     // Reaper and warden are ordinary processes, and have nothing to be read.
@@ -333,7 +337,7 @@ async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_o
         .chain(farm.agents[0].reapers())
     {
         let open = processes::one(process.pid).expect("a warden").environment;
-        assert!(!open.join(" ").contains(MARK), "{open:?}");
+        assert!(!open.join(" ").contains(OTHER), "{open:?}");
     }
     drop(agent);
 }
