@@ -110,9 +110,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("farmhand-command-{}", std::process::id()));
         let line = format!("sleep 300 & echo $! > {}; wait", dir.display());
         let began = Instant::now();
-        let why = output(&line, &[], Duration::from_millis(500)).await.unwrap_err();
-        assert!(why.contains("within 500.0ms"), "{why}");
-        assert!(began.elapsed() < Duration::from_secs(10));
+        let why = output(&line, &[], Duration::from_secs(3)).await.unwrap_err();
+        assert!(why.contains("within 3.0s"), "{why}");
+        assert!(began.elapsed() < Duration::from_secs(20));
         let pid = std::fs::read_to_string(&dir).unwrap();
         std::fs::remove_file(&dir).unwrap();
         let lives = || {
@@ -121,7 +121,7 @@ mod tests {
                 .is_some_and(|(_, rest)| !rest.starts_with('Z'))
         };
         while lives() {
-            assert!(began.elapsed() < Duration::from_secs(10), "{pid} lives");
+            assert!(began.elapsed() < Duration::from_secs(20), "{pid} lives");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
