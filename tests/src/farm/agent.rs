@@ -272,10 +272,12 @@ impl Agent {
             let mut words = p.command.split(' ');
             p.command.contains(&word) && words.any(|w| w == dir)
         };
-        processes::all()
-            .into_iter()
-            .filter(|p| p.state != 'Z' && mine(p))
-            .collect()
+        let mut found = processes::all();
+        found.retain(|p| p.state != 'Z' && mine(p));
+        // Until a child executes its own program it is called as its parent is.
+        let pids: Vec<i32> = found.iter().map(|p| p.pid).collect();
+        found.retain(|p| !pids.contains(&p.parent));
+        found
     }
 
     /// What it said on standard error.
