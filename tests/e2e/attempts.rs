@@ -26,7 +26,8 @@ async fn a_failed_attempt_is_tried_again_after_its_pause_and_no_more_often_than_
     for attempt in farm.attempts(run_id).await {
         assert_eq!(attempt.outcome, "failed");
     }
-    assert_eq!(farm.agents[0].metric("farmhand_retries_total", &[]).await, 2.0);
+    farm.counts(&farm.agents[0], "farmhand_retries_total", &[], 2.0)
+        .await;
     farm.check().await;
 }
 
@@ -46,12 +47,9 @@ async fn a_timeout_ends_the_whole_tree_and_the_run() {
         "{lived:?}"
     );
     assert!(farm.processes_of_run(run_id).is_empty());
-    assert_eq!(
-        farm.agents[0]
-            .metric("farmhand_timeouts_total", &["type=\"run\""])
-            .await,
-        1.0
-    );
+    let timeouts = ["type=\"run\""];
+    farm.counts(&farm.agents[0], "farmhand_timeouts_total", &timeouts, 1.0)
+        .await;
     farm.check().await;
 }
 

@@ -210,6 +210,18 @@ impl Farm {
         runs
     }
 
+    /// Waits until a metric of an agent says so: what is written down is counted a moment later.
+    ///
+    /// # Panics
+    /// When it goes on saying something else.
+    pub async fn counts(&self, agent: &Agent, name: &str, labels: &[&str], wanted: f64) {
+        self.eventually(name, SOON, async || match agent.metric(name, labels).await {
+            now if (now - wanted).abs() < 0.1 => Ok(()),
+            now => Err(format!("{now} is not {wanted}")),
+        })
+        .await;
+    }
+
     /// Looks until `look` finds something, at most for `bound`.
     ///
     /// # Panics
