@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Agent, CALM, Farm, SOON, TTL, send, stop};
+use farmhand_tests::farm::{Agent, CALM, Farm, SOON, send, stop};
 use tokio_postgres::Client;
 
 const JOBS: &str = "[job.long]\ncommand = [WITNESS, '3000']\n";
+
+/// Longer than an agent takes to start again, so that the warden lives until then.
+const SHORT: Duration = Duration::from_secs(8);
 
 /// The agent was killed while it ran something, and is started again. The row of its node is locked, so that the new agent waits
 /// between its greeting of the warden and its question what runs.
@@ -57,7 +60,7 @@ impl Adopting {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_starts_though_a_warden_dies_while_it_is_adopted() {
-    let adopting = Adopting::begin(TTL).await;
+    let adopting = Adopting::begin(SHORT).await;
     send(adopting.warden(), libc::SIGKILL);
     adopting.unlock().await;
     adopting.succeeds(2).await;

@@ -149,6 +149,8 @@ async fn a_draining_node_that_dies_is_taken_over_and_comes_back_draining() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_holds_for_the_agent_that_adopts_what_the_killed_one_ran() {
     let mut farm = two(CALM).await;
+    // Longer than an agent takes to start again.
+    farm.apply(&JOBS.replace("4000", "9000"));
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     farm.ok(&["node", "drain", &home, "--deadline", "1500ms"]);

@@ -266,7 +266,7 @@ async fn a_changed_address_does_not_adopt_the_session_of_the_one_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
     let boot = "[job.warm]\nschedule = '@reboot'\nrun_on = 'each-node'\ncommand = [WITNESS, '50']\n";
-    let mut farm = Farm::new().jobs(&format!("{JOBS}{boot}")).start().await;
+    let mut farm = Farm::new().ttl(CALM).jobs(&format!("{JOBS}{boot}")).start().await;
     let fired = "SELECT count(*) FROM farmhand.run WHERE job_id = 'warm'";
     let count = async |farm: &Farm, wanted: i64| {
         farm.eventually("the boot is fired", SOON, async || {
