@@ -98,6 +98,7 @@ async fn an_idle_round_rests_and_counts_as_a_success() {
         .value("SELECT max(consecutive_failures) FROM farmhand.job_stat")
         .await;
     assert_eq!(failures, 0);
+    at_least(&farm, "rests", "succeeded", 1).await;
     let said = farm.ok(&["explain", "job", "rests"]);
     assert!(
         said.contains("waits until") && said.contains("found nothing to do"),

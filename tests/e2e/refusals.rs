@@ -23,10 +23,7 @@ async fn a_wrong_password_is_a_denial() {
         .expect("a password");
     let hba = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(server.data().join("pg_hba.conf"), hba).expect("pg_hba.conf");
-    admin
-        .batch_execute("SELECT pg_reload_conf()")
-        .await
-        .expect("a reload");
+    server.reload().await;
     let url = format!("postgresql://farm:wrong@127.0.0.1:{}/farmhand", server.port());
     let (code, said) = refused(Farm::new().on(server).url(url).prepare().await).await;
     assert_eq!(code, Some(6), "{said}");

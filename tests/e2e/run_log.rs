@@ -197,8 +197,8 @@ async fn an_agent_that_takes_over_the_warden_goes_on_where_the_killed_one_stoppe
     let lines = until(&farm, &mut journal, run, "rest").await;
     let mut expected: Vec<String> = (1..=40).map(|i| format!("line {i}")).collect();
     expected.push("rest".to_owned());
-    // What was sent and not yet noted when it was killed comes twice.
-    assert!(lines.len() <= expected.len() + 5, "{lines:?}");
+    // What was sent and not yet noted when it was killed comes twice: not all of the ten and more that were sent.
+    assert!(lines.len() < expected.len() + 10, "{lines:?}");
     let mut seen = HashSet::new();
     let once: Vec<String> = lines.into_iter().filter(|l| seen.insert(l.clone())).collect();
     assert_eq!(once, expected, "each line, in order");
