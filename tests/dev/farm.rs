@@ -116,7 +116,7 @@ async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand
     kill(dev.agent("farm-3").pid, libc::SIGKILL);
     let line = eventually(
         "its death is shown, with the way back",
-        Duration::from_secs(5),
+        Duration::from_secs(20),
         || {
             let said = dev.said();
             let shown = said.contains(&format!("farm-1 (pid {}) ended", first.pid));
@@ -153,7 +153,7 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
     // Stopped, so that what it is sent stays to be seen.
     kill(agent, libc::SIGSTOP);
     kill(dev.pid(), libc::SIGALRM);
-    eventually("the agent has been sent SIGALRM", Duration::from_secs(3), || {
+    eventually("the agent has been sent SIGALRM", Duration::from_secs(20), || {
         let status = fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
         let pending = status.lines().find_map(|l| l.strip_prefix("ShdPnd:"));
         let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
@@ -164,7 +164,7 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
     for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGPROF, libc::SIGRTMIN()] {
         kill(dev.pid(), signal);
     }
-    eventually("the farm goes on", Duration::from_secs(5), || {
+    eventually("the farm goes on", Duration::from_secs(20), || {
         assert_eq!(dev.child.try_wait().unwrap(), None, "{}", dev.said());
         if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
             Ok(())

@@ -22,7 +22,14 @@ async fn a_run_that_takes_longer_than_usual_is_one_event_and_said_alike_everywhe
         .await;
     farm.sql.batch_execute(FIVE).await.expect("a past");
     let run = farm.submit("weary").await;
-    farm.event("run_slow").await;
+    // It is slow after ten seconds, and somebody has to look.
+    farm.eventually("it is told", Duration::from_secs(60), async || {
+        match farm.events("run_slow").await {
+            0 => Err("not yet".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
     let told =
         "SELECT run_id::text || ' ' || (detail->>'p95_ms') || ' ' || (detail->>'of') FROM farmhand.event
         WHERE kind = 'run_slow' AND (detail->>'ran_ms')::bigint >= 10000 AND detail->>'node' LIKE 'n_'";

@@ -275,7 +275,8 @@ async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not
         matches!(error, StoreError::TimedOut { .. } | StoreError::Sql { .. }),
         "{error}"
     );
-    assert!(began.elapsed() < Duration::from_secs(3));
+    // Other statements are given up after ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8));
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND state = 'active' AND pid <> pg_backend_pid()";
     for _ in 0..200 {
