@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_attempt_is_tried_again_after_its_pause_and_no_more_often_than_asked() {
     let farm = Farm::new()
+        .ttl(CALM)
         .jobs(
             "[job.flaky]\nretry = { max = 2, backoff = 'constant', base = '500ms' }\n
              command = [WITNESS, '50', 'exit=3']\n",
@@ -136,6 +137,7 @@ fn one_at_a_time(farm: &Farm, job: &str) {
 async fn no_agent_runs_more_than_its_slots() {
     let farm = Farm::new()
         .agents(2)
+        .ttl(CALM)
         .slots(2)
         .jobs("[job.work]\ncommand = [WITNESS, '300']\n")
         .start()

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use farmhand_tests::farm::Farm;
+use farmhand_tests::farm::{CALM, Farm};
 use serde_json::Value;
 
 /// A library that tells how often it is loaded, and a function that writes down when a task begins and ends.
@@ -28,7 +28,7 @@ async fn a_flow_loads_its_library_once_keeps_to_its_pool_and_shows_how_each_task
     }
     job += "[job.f.task.bad]\nafter = ['a', 'b', 'c', 'd', 'e', 'f']\ncommand = 'witness; exit 3'\n";
     job += "[job.f.task.never]\nrequires = ['bad']\ncommand = 'witness'\n";
-    let farm = Farm::new().agents(1).jobs(&job).start().await;
+    let farm = Farm::new().agents(1).ttl(CALM).jobs(&job).start().await;
     let run_id = farm.submit("f").await;
     let run = farm.over(run_id, std::time::Duration::from_secs(60)).await;
     let output = farm.output(run_id, 1).await;
@@ -103,7 +103,7 @@ async fn a_directory_flow_on_the_farm_does_what_the_options_of_flow_run_do() {
         dir.display(),
         facilities.display()
     );
-    let farm = Farm::new().agents(1).jobs(&job).start().await;
+    let farm = Farm::new().agents(1).ttl(CALM).jobs(&job).start().await;
     let run_id = farm.submit("f").await;
     let run = farm.over(run_id, std::time::Duration::from_secs(60)).await;
     let output = farm.output(run_id, 1).await;
@@ -130,7 +130,7 @@ async fn a_deadlock_of_a_flow_on_the_farm_is_told_with_its_chain() {
         [job.f.task.a]\ncommand = 'true < \"$FARMHAND_DEPS/b\"'\n\
         [job.f.task.b]\nrequires = ['a']\ncommand = 'true'\n\
         [job.f.task.c]\ncommand = 'sleep 2'\n";
-    let farm = Farm::new().agents(1).jobs(job).start().await;
+    let farm = Farm::new().agents(1).ttl(CALM).jobs(job).start().await;
     let run_id = farm.submit("f").await;
     let run = farm.over(run_id, std::time::Duration::from_secs(45)).await;
     assert_eq!(run.state.as_str(), "failed", "{}", farm.output(run_id, 1).await);

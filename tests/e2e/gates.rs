@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::Farm;
+use farmhand_tests::farm::{CALM, Farm};
 use farmhand_tests::witness::boot_ns;
 
 /// For runs that wait for each other, on a machine busy with other things.
@@ -21,6 +21,8 @@ async fn ended(farm: &Farm, job: &str, wanted: usize) {
 async fn a_pool_of_three_with_fifty_waiting_runs_is_never_exceeded_and_is_resized_while_it_runs() {
     let farm = Farm::new()
         .agents(4)
+        // Not so long that it makes polls rare, by which the other nodes get places.
+        .ttl(Duration::from_secs(10))
         .jobs("[pool.p]\nsize = 3\n[job.j]\npool = 'p'\ncommand = [WITNESS, '250']\n")
         .start()
         .await;
@@ -73,6 +75,7 @@ async fn a_pool_of_three_with_fifty_waiting_runs_is_never_exceeded_and_is_resize
 async fn jobs_that_name_their_locks_in_different_orders_neither_meet_nor_stop_each_other() {
     let farm = Farm::new()
         .agents(2)
+        .ttl(CALM)
         .jobs(
             "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '150']\n\
              [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '150']\n\
@@ -125,6 +128,7 @@ async fn a_rate_spreads_starts_and_goes_on_by_itself_when_its_time_has_passed() 
 async fn a_higher_priority_goes_first_and_the_scheduled_keep_to_the_pool_too() {
     let farm = Farm::new()
         .agents(2)
+        .ttl(CALM)
         .jobs(
             "[pool.p]\nsize = 1\n[defaults]\npool = 'p'\n\
              [job.first]\ncommand = [WITNESS, '1500']\n\

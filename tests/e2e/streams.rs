@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use serde_json::Value;
 
 /// Each line says what its command does.
@@ -69,6 +69,7 @@ fn outcomes(items: &[Value]) -> Vec<(i64, &str)> {
 async fn a_growing_list_is_handled_by_several_workers_and_what_hangs_or_fails_is_recorded_and_replayed() {
     let farm = Farm::new()
         .agents(2)
+        .ttl(CALM)
         .jobs(&format!(
             "[job.list]{COMMAND}
              progress_timeout = '4s'
