@@ -31,8 +31,8 @@ impl Session {
             if fires.is_empty() {
                 return;
             }
-            // What a claim or a firing under way will take is not known yet.
-            let free = self.fires_in_flight == 0 && self.scheduler.is_idle() && self.may_claim(now);
+            // What a claim or a firing under way will take is not known yet, nor what a claim that waits for more places will.
+            let free = self.fires_in_flight == 0 && self.scheduler.has_places() && self.may_claim(now);
             let room = if free && !self.leaves_runs_to_others() {
                 self.room()
             } else {
