@@ -14,7 +14,7 @@ use crate::notify::{farm_with, hook, told};
 
 const LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks for missed deadlines.
-const TURN: Duration = Duration::from_secs(13);
+const TURN: Option<Duration> = Some(Duration::from_secs(13));
 
 fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
@@ -370,6 +370,9 @@ async fn who_exposes_the_farm_looks_for_missed_deadlines_where_somebody_wants_to
         .await
         .unwrap();
     assert_eq!(taken, None, "the lease, and so the turn, is another's");
+    let own = stand(&farm.db).await.unwrap();
+    let left = take(&farm.db, own.holder, "a", own, None, LIMIT, 10).await;
+    assert_eq!(left.unwrap().expect("the lease").watch, None, "left to others");
     let seen = watch().await.expect("its turn");
     assert_eq!((seen.jobs.len(), seen.jobs[0].point.job_id.as_str()), (1, "j"));
     assert!(polled().await.unwrap() > past(60));

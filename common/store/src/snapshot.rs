@@ -229,18 +229,18 @@ struct Taken {
 
 /// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
 /// neither ours nor still as `seen`. Takes the turn to look for missed deadlines as well, unless somebody took
-/// it within `every`.
+/// it within `every`; `None` leaves it to others.
 pub async fn take(
     db: &Db,
     me: Uuid,
     address: &str,
     seen: Stand,
-    every: Duration,
+    every: Option<Duration>,
     limit: Duration,
     max_jobs: i64,
 ) -> Result<Option<FarmSnapshot>, StoreError> {
     let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let every = every.map(|every| i64::try_from(every.as_millis()).unwrap_or(i64::MAX));
     let params: [Param<'_>; 9] = [
         (&LISTED, Type::INT8),
         (&max_jobs, Type::INT8),
