@@ -289,3 +289,27 @@ const OVERDUE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_millis(70
 
 /// Overdue jobs read at once; the next poll brings more.
 const OVERDUE_BATCH: i64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use farmhand_core::lease::LeaseTiming;
+
+    use super::*;
+    use crate::failure_detector::FailureDetector;
+    use crate::failure_detector::tests::poll;
+
+    #[test]
+    fn a_poll_that_is_asked_for_while_one_is_under_way_comes_after_it() {
+        let timing = LeaseTiming::new(Duration::from_secs(30)).expect("long enough");
+        let mut detector = FailureDetector::new(timing, false, Duration::ZERO);
+        let (now, reply) = (BootInstant(1_000_000_000), poll(1, 1, true, 30_000, 0));
+        assert!(detector.take_due(now));
+        // A run is to be cancelled, say, and the poll has looked already.
+        detector.poll_now();
+        assert!(!detector.take_due(now), "one at a time");
+        detector.polled("me", now, &reply);
+        assert!(detector.take_due(now));
+        detector.polled("me", now, &reply);
+        assert!(!detector.take_due(now), "once");
+    }
+}
