@@ -82,7 +82,12 @@ impl FailureDetector {
 
     /// Look again at once; after a poll that is under way, which may have looked before.
     pub(crate) fn poll_now(&mut self) {
-        self.asked = Some(BootInstant(0));
+        self.poll_at(BootInstant(0));
+    }
+
+    /// Look again then.
+    pub(crate) fn poll_at(&mut self, at: BootInstant) {
+        self.asked = Some(self.asked.map_or(at, |asked| asked.min(at)));
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<BootInstant> {
