@@ -55,6 +55,39 @@ async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
     farm.check().await;
 }
 
+/// As when the database's clock is behind what an agent takes it to be.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_alone_could_not_fire_at_once_is_fired_as_soon_as_it_counts_as_overdue() {
+    let farm = Farm::new()
+        .agents(1)
+        .ttl(CALM)
+        .jobs("[job.tick]\nschedule = '*/5 * * * * *'\ncommand = [WITNESS, '10']\n")
+        .start()
+        .await;
+    farm.first_run("tick").await;
+    let holder = farm.database.client().await;
+    let until = |seconds: f64| {
+        format!(
+            "SELECT pg_sleep(greatest(0, extract(epoch FROM next_run - clock_timestamp()) + {seconds})) FROM farmhand.job"
+        )
+    };
+    let (before, after) = (until(-0.5), until(0.3));
+    holder.batch_execute(&format!("BEGIN; {before}")).await.unwrap();
+    let lock = "SELECT next_run::text FROM farmhand.job FOR UPDATE";
+    let due: String = holder.query_one(lock, &[]).await.unwrap().get(0);
+    holder.batch_execute(&format!("{after}; COMMIT")).await.unwrap();
+    let late = format!(
+        "SELECT max(extract(epoch FROM claimed_at - due_at))::float8 FROM farmhand.run WHERE due_at = '{due}'"
+    );
+    let late: f64 = farm
+        .eventually("it is claimed", SOON, async || {
+            let late: Option<f64> = farm.value(&late).await;
+            late.ok_or_else(|| format!("{:?}", farm.processes()))
+        })
+        .await;
+    assert!(late < 2.5, "{late} s: a poll of its own found it");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
     let farm = Farm::new()

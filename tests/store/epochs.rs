@@ -112,7 +112,7 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
 pub async fn told(farm: &Farm) -> [bool; 5] {
     let stand = snapshot::stand(&farm.db).await.unwrap();
     let limit = std::time::Duration::from_secs(5);
-    let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, limit, 1).await;
+    let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, Some(limit), limit, 1).await;
     [
         shown(farm).await.open,
         gauges.unwrap().expect("the lease").claims_open,

@@ -6,6 +6,7 @@ use farmhand_core::notify::{TargetSpec, Topic};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::apply_all;
 use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, sent, take_turn, watch};
+use farmhand_store::snapshot::{stand, take};
 
 use crate::fixture::Farm;
 use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, target, told};
@@ -135,4 +136,21 @@ async fn a_turn_that_is_given_back_is_the_next_agents() {
     assert!(take("b").await);
     give("a").await;
     assert!(!take("a").await, "it is another's by now");
+}
+
+/// The agent that has it reads a large farm, or was frozen before it had read the answer.
+#[tokio::test]
+async fn who_is_at_its_turn_is_not_waited_for() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    let other = farm.test.client().await;
+    let at_it = "BEGIN; SELECT FROM farmhand.notify_turn FOR UPDATE";
+    other.batch_execute(at_it).await.unwrap();
+    let looks = async || watch(&farm.db, "a", LEASE).await.unwrap().is_some();
+    assert!(!looks().await && !take_turn(&farm.db, Turn::Ping, "a", LEASE).await.unwrap());
+    let seen = stand(&farm.db).await.unwrap();
+    let gauges = take(&farm.db, seen.holder, "a", seen, Some(LEASE), LEASE, 1).await;
+    assert_eq!(gauges.unwrap().expect("the lease").watch, None);
+    other.batch_execute("COMMIT").await.unwrap();
+    assert!(looks().await);
 }

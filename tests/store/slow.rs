@@ -36,7 +36,7 @@ async fn started(farm: &Farm, run: i64, seconds: i64) {
 
 async fn gauges(farm: &Farm) -> FarmSnapshot {
     let stand = snapshot::stand(&farm.db).await.unwrap();
-    let taken = snapshot::take(&farm.db, stand.holder, "a", stand, LIMIT, LIMIT, 10).await;
+    let taken = snapshot::take(&farm.db, stand.holder, "a", stand, Some(LIMIT), LIMIT, 10).await;
     taken.unwrap().unwrap()
 }
 

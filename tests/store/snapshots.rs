@@ -14,7 +14,7 @@ use crate::notify::{farm_with, hook, told};
 
 const LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks for missed deadlines.
-const TURN: Duration = Duration::from_secs(13);
+const TURN: Option<Duration> = Some(Duration::from_secs(13));
 
 fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
@@ -371,8 +371,28 @@ async fn who_exposes_the_farm_looks_for_missed_deadlines_where_somebody_wants_to
         .await
         .unwrap();
     assert_eq!(taken, None, "the lease, and so the turn, is another's");
+    let own = stand(&farm.db).await.unwrap();
+    let left = take(&farm.db, own.holder, "a", own, None, LIMIT, 10).await;
+    assert_eq!(left.unwrap().expect("the lease").watch, None, "left to others");
     let seen = watch().await.expect("its turn");
     assert_eq!((seen.jobs.len(), seen.jobs[0].point.job_id.as_str()), (1, "j"));
     assert!(polled().await.unwrap() > past(60));
     assert_eq!(watch().await, None, "it has just been done");
+}
+
+#[tokio::test]
+async fn a_time_that_no_client_could_read_keeps_nobody_from_reading_the_farm() {
+    let farm = farm_with(hook()).await;
+    for job in ["far", "j"] {
+        farm.job(job, told(), None).await;
+    }
+    let write = "UPDATE farmhand.job SET next_run = 'infinity', applied_at = '12345-01-01Z' WHERE job_id = 'far';
+        INSERT INTO farmhand.notify_episode (job_id, late_since) VALUES ('far', '-infinity')";
+    farm.sql.batch_execute(write).await.unwrap();
+    let seen = snapshot(&farm, 10).await;
+    let watched = seen.watch.expect("its turn").jobs;
+    assert_eq!((seen.jobs.len(), watched.len()), (2, 2));
+    let (far, next) = (&watched[0].point, watched[0].point.next_run.unwrap());
+    assert!(far.job_id == "far" && next > past(0) && far.since == next, "{far:?}");
+    assert!(watched[0].late_since.unwrap() < past(3600));
 }

@@ -37,7 +37,7 @@ async fn failing(farm: &Farm) -> BTreeMap<&'static str, Vec<String>> {
         Uuid::from_u128(1),
         "a",
         seen,
-        Duration::from_secs(5),
+        Some(Duration::from_secs(5)),
         Duration::from_secs(5),
         10,
     )

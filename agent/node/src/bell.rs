@@ -20,6 +20,8 @@ pub(crate) struct Bell {
     /// Some job tells somebody.
     pub(crate) watched: AtomicBool,
     seen: Mutex<Option<Watch>>,
+    /// The last look for them failed.
+    failed: AtomicBool,
 }
 
 impl Bell {
@@ -47,6 +49,17 @@ impl Bell {
 
     pub(crate) fn take_seen(&self) -> Option<Watch> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Missed deadlines were looked for, or could not be.
+    pub(crate) fn looked(&self, well: bool) {
+        self.failed.store(!well, Ordering::Relaxed);
+    }
+
+    /// Whether the turn to look is taken with the farm's gauges. The task that tells people has a connection of its own: it may have none
+    /// while the gauges are read. Others then find that nobody looks.
+    pub(crate) fn can_watch(&self) -> bool {
+        !self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -77,5 +90,15 @@ mod tests {
         assert!(looks(Some(-1), Some(EVERY)).await);
         assert!(!looks(None, Some(EVERY)).await, "no job tells anybody");
         assert!(!looks(Some(17), None).await, "it looks by its own clock");
+    }
+
+    #[test]
+    fn an_agent_that_could_not_look_for_missed_deadlines_takes_no_turn_until_it_can() {
+        let bell = Bell::default();
+        assert!(bell.can_watch());
+        bell.looked(false);
+        assert!(!bell.can_watch());
+        bell.looked(true);
+        assert!(bell.can_watch());
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct FailureDetector {
     slewed: bool,
     stopwatches: Stopwatches,
     next_poll: BootInstant,
+    /// Somebody wants a poll by then.
+    asked: Option<BootInstant>,
     /// PostgreSQL's notifications arrive here.
     told: bool,
     in_flight: bool,
@@ -49,6 +51,7 @@ impl FailureDetector {
             slewed,
             stopwatches: Stopwatches::default(),
             next_poll: BootInstant(0),
+            asked: None,
             told: false,
             in_flight: false,
             acting: HashSet::new(),
@@ -64,8 +67,11 @@ impl FailureDetector {
 
     /// True once per due poll; the caller then sends it.
     pub(crate) fn take_due(&mut self, now: BootInstant) -> bool {
-        let due = !self.in_flight && now >= self.next_poll;
-        self.in_flight |= due;
+        let due = self.next_wakeup().is_some_and(|at| at <= now);
+        if due {
+            self.in_flight = true;
+            self.asked = self.asked.filter(|at| *at > now);
+        }
         due
     }
 
@@ -74,13 +80,19 @@ impl FailureDetector {
         self.told = told;
     }
 
-    /// Look again at once.
+    /// Look again at once; after a poll that is under way, which may have looked before.
     pub(crate) fn poll_now(&mut self) {
-        self.next_poll = BootInstant(0);
+        self.poll_at(BootInstant(0));
+    }
+
+    /// Look again then.
+    pub(crate) fn poll_at(&mut self, at: BootInstant) {
+        self.asked = Some(self.asked.map_or(at, |asked| asked.min(at)));
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<BootInstant> {
-        (!self.in_flight).then_some(self.next_poll)
+        let next = self.asked.map_or(self.next_poll, |at| at.min(self.next_poll));
+        (!self.in_flight).then_some(next)
     }
 
     /// Which nodes to ask for.

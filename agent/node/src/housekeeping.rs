@@ -157,7 +157,7 @@ async fn timetable(
         let job = Job::new_async(when.as_str(), move |_, _| {
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
             Box::pin(async move {
-                let turn = snapshots.run_once(&ctx.db).await;
+                let turn = snapshots.run_once(&ctx.db, ctx.bell.can_watch()).await;
                 let error = turn.as_ref().err().map(ToString::to_string);
                 if let Ok(Turn::Exposed { slow, watch }) = turn {
                     slow.into_iter()

@@ -41,6 +41,8 @@ pub struct Lease {
     withheld: bool,
     next_renewal: BootInstant,
     in_flight: bool,
+    /// Asked for while one was under way, which may have looked before.
+    again: bool,
     failures: u32,
     /// Held by our session and unknown here: the claim serial when first seen so.
     suspects: HashMap<Attempt, u64>,
@@ -58,6 +60,7 @@ impl Lease {
             // At once: nothing is claimed before a renewal has shown what the session holds.
             next_renewal: opened_sent,
             in_flight: false,
+            again: false,
             failures: 0,
             suspects: HashMap::new(),
         }
@@ -114,7 +117,7 @@ impl Lease {
             return Due::Withheld { first };
         }
         self.in_flight = true;
-        self.withheld = false;
+        (self.withheld, self.again) = (false, false);
         Due::Now
     }
 
@@ -125,9 +128,10 @@ impl Lease {
         }
     }
 
-    /// Renew at once: somebody changed the node's row.
+    /// Renew at once, after a renewal that is under way: somebody changed the node's row, or this node has something to say in it.
     pub fn renew_now(&mut self) {
         self.next_renewal = BootInstant(0);
+        self.again = self.in_flight;
     }
 
     /// When to send the next renewal; None while one is under way.
@@ -142,7 +146,10 @@ impl Lease {
         if sent > self.sent {
             self.before = std::mem::replace(&mut self.sent, sent);
         }
-        self.next_renewal = sent + self.timing.renew_every();
+        self.next_renewal = match std::mem::take(&mut self.again) {
+            true => sent,
+            false => sent + self.timing.renew_every(),
+        };
     }
 
     /// A renewal had no answer; `random` is uniform over all of `u64` and spreads the retries (full jitter).
@@ -275,6 +282,18 @@ mod tests {
         assert_eq!(k.take_due(at(2_001), true), Due::Later);
         k.renewal_failed(at(2_100), 0);
         assert_eq!(k.take_due(at(2_200), true), Due::Now);
+    }
+
+    #[test]
+    fn a_renewal_that_is_asked_for_while_one_is_under_way_comes_after_it() {
+        let mut k = lease();
+        assert_eq!(k.take_due(at(2_000), true), Due::Now);
+        k.renew_now();
+        assert_eq!(k.take_due(at(2_001), true), Due::Later);
+        k.renewed(at(2_000));
+        assert_eq!(k.take_due(at(2_002), true), Due::Now);
+        k.renewed(at(2_002));
+        assert_eq!(k.take_due(at(2_003), true), Due::Later);
     }
 
     #[test]

@@ -322,6 +322,11 @@ impl Scheduler {
         self.in_flight == 0
     }
 
+    /// Whether a free place is for what is fired now: no claim is under way, and none is to take it for what waited before.
+    pub(crate) fn has_places(&self) -> bool {
+        self.is_idle() && !(self.hint && self.backlog)
+    }
+
     /// Live nodes as last seen, in address order, this one among them.
     pub(crate) fn live(&self) -> &[String] {
         &self.live

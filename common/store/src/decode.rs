@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer, StringDeserializer};
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
+    Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
@@ -44,6 +45,27 @@ fn one<T: DeserializeOwned>(op: &'static str, row: &Row) -> Result<T, StoreError
 const YEAR_1900: i64 = -2_208_988_800_000_000;
 const YEAR_2000: i64 = 946_684_800_000_000;
 const YEAR_9999: i64 = 253_370_764_800_000_000;
+
+/// A time within JSON: read as one that has a column of its own.
+pub(crate) fn instant<'de, D: Deserializer<'de>>(json: D) -> Result<Timestamp, D::Error> {
+    String::deserialize(json).map(|text| within_years(&text))
+}
+
+/// The same, where there may be none.
+pub(crate) fn instant_or_none<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(json)?;
+    Ok(text.map(|text| within_years(&text)))
+}
+
+/// As PostgreSQL writes it.
+fn within_years(text: &str) -> Timestamp {
+    let micros = match text.parse::<Timestamp>() {
+        Ok(at) => at.as_microsecond().clamp(YEAR_1900, YEAR_9999),
+        Err(_) if text == "-infinity" || text.ends_with("BC") => YEAR_1900,
+        Err(_) => YEAR_9999,
+    };
+    Timestamp::from_microsecond(micros).unwrap_or_default()
+}
 
 /// A row as a map from names to values.
 struct Columns<'a, 'n> {

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::conn::Param;
 use super::db::{Db, Stmt, stmt};
+use super::decode;
 use super::error::StoreError;
 use super::notify::Watch;
 use super::slow::Running;
@@ -158,12 +159,15 @@ pub struct JobPoint {
     /// Has a schedule, is not paused, and does not observe.
     pub waits: bool,
     /// The next due instant; none without a schedule.
+    #[serde(default, deserialize_with = "decode::instant_or_none")]
     pub next_run: Option<Timestamp>,
     /// From a claim to the attempt's hard end, for a job with a timeout.
     pub hard_ms: Option<i64>,
     /// When a run of it last succeeded.
+    #[serde(default, deserialize_with = "decode::instant_or_none")]
     pub last_success: Option<Timestamp>,
     /// The last success, definition or resumption: what its deadline counts from.
+    #[serde(deserialize_with = "decode::instant")]
     pub since: Timestamp,
     /// How often in a row it failed.
     pub consecutive_failures: i64,
@@ -225,18 +229,18 @@ struct Taken {
 
 /// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
 /// neither ours nor still as `seen`. Takes the turn to look for missed deadlines as well, unless somebody took
-/// it within `every`.
+/// it within `every`; `None` leaves it to others.
 pub async fn take(
     db: &Db,
     me: Uuid,
     address: &str,
     seen: Stand,
-    every: Duration,
+    every: Option<Duration>,
     limit: Duration,
     max_jobs: i64,
 ) -> Result<Option<FarmSnapshot>, StoreError> {
     let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let every = every.map(|every| i64::try_from(every.as_millis()).unwrap_or(i64::MAX));
     let params: [Param<'_>; 9] = [
         (&LISTED, Type::INT8),
         (&max_jobs, Type::INT8),

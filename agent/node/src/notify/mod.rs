@@ -151,8 +151,14 @@ impl Worker {
         self.send().await
     }
 
-    /// Looks for missed deadlines when it is this agent's turn.
+    /// Looks for missed deadlines when it is this agent's turn. One that cannot leaves the next turns to others.
     async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
+        let looked = self.look_for_missed().await;
+        self.ctx.bell.looked(looked.is_ok());
+        looked
+    }
+
+    async fn look_for_missed(&mut self) -> Result<(), StoreError> {
         let every = snapshot::turn(self.ctx.config.snapshot_every);
         let bell = &self.ctx.bell;
         let seen = match bell.take_seen() {

@@ -161,6 +161,23 @@ fn a_claim_that_gathers_is_not_waited_for_when_it_cannot_be_made() {
     assert_eq!(c.next_hint(), None);
 }
 
+#[test]
+fn a_place_that_a_claim_waits_with_is_not_for_what_is_fired_meanwhile() {
+    let mut c = alone();
+    let now = BootInstant(0);
+    assert!(c.has_places());
+    c.take_claim(now, 1, 8);
+    assert!(!c.has_places(), "a claim is under way");
+    c.claimed(Some(1));
+    assert_eq!(c.take_claim(now, 1, 8), None);
+    assert!(!c.has_places() && c.is_idle(), "it is for what waited before");
+    assert_eq!(c.take_claim(now + GATHER, 1, 8), Some(1));
+    c.claimed(Some(0));
+    assert!(c.has_places());
+    c.hint();
+    assert!(c.has_places(), "nothing was left");
+}
+
 fn overdue(rev: i64, next_run: &str) -> [Overdue; 1] {
     [Overdue {
         job_id: "j".to_owned(),

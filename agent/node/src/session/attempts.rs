@@ -31,8 +31,8 @@ impl Session {
             if fires.is_empty() {
                 return;
             }
-            // What a claim or a firing under way will take is not known yet.
-            let free = self.fires_in_flight == 0 && self.scheduler.is_idle() && self.may_claim(now);
+            // What a claim or a firing under way will take is not known yet, nor what a claim that waits for more places will.
+            let free = self.fires_in_flight == 0 && self.scheduler.has_places() && self.may_claim(now);
             let room = if free && !self.leaves_runs_to_others() {
                 self.room()
             } else {
@@ -51,8 +51,8 @@ impl Session {
         self.fires_in_flight -= 1;
         self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
-            // It may not have been fired: the next poll says what is overdue.
-            self.detector.poll_now();
+            // It may not have been fired.
+            self.look_for_overdue(fires);
             return;
         };
         let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
@@ -72,7 +72,7 @@ impl Session {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
             if self.scheduler.live().len() == 1 {
-                self.detector.poll_now();
+                self.look_for_overdue(fires);
             }
         }
         if fired.iter().any(|f| !f.run_ids.is_empty()) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
 use farmhand_store::leases;
-use farmhand_store::protocol::{self, Expired, Poll};
+use farmhand_store::protocol::{self, Expired, Fire, Poll};
 use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
@@ -242,6 +242,14 @@ impl Session {
         self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
     }
 
+    /// Polls when these are overdue, if nobody has fired them: an earlier poll does not say.
+    pub(super) fn look_for_overdue(&mut self, fires: &[Fire]) {
+        if let Some(seen) = fires.iter().map(|fire| fire.seen).max() {
+            let overdue = self.db_clock.boot_at(seen + OVERDUE_AFTER, boot_now());
+            self.detector.poll_at(overdue + A_LITTLE);
+        }
+    }
+
     /// A notification: poll sooner, in an order that spares the database the herd.
     pub(super) fn on_note(&mut self, note: &Note) {
         match note {
@@ -287,5 +295,35 @@ impl Session {
 /// How long a due job is left to the agents whose turn it is.
 const OVERDUE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_millis(700);
 
+/// By so much the database's clock may be behind what it is taken to be.
+const A_LITTLE: Duration = Duration::from_millis(20);
+
 /// Overdue jobs read at once; the next poll brings more.
 const OVERDUE_BATCH: i64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use farmhand_core::lease::LeaseTiming;
+
+    use super::*;
+    use crate::failure_detector::FailureDetector;
+    use crate::failure_detector::tests::poll;
+
+    #[test]
+    fn a_poll_that_is_asked_for_while_one_is_under_way_comes_after_it() {
+        let timing = LeaseTiming::new(Duration::from_secs(30)).expect("long enough");
+        let mut detector = FailureDetector::new(timing, false, Duration::ZERO);
+        let (now, reply) = (BootInstant(1_000_000_000), poll(1, 1, true, 30_000, 0));
+        assert!(detector.take_due(now));
+        // A run is to be cancelled, say, and the poll has looked already.
+        detector.poll_now();
+        assert!(!detector.take_due(now), "one at a time");
+        detector.polled("me", now, &reply);
+        assert!(detector.take_due(now));
+        detector.polled("me", now, &reply);
+        assert!(!detector.take_due(now), "once");
+        let later = now + Duration::from_millis(700);
+        detector.poll_at(later);
+        assert_eq!(detector.next_wakeup(), Some(later));
+    }
+}

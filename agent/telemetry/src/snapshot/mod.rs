@@ -108,11 +108,12 @@ impl Snapshots {
         }
     }
 
-    /// Looks whose turn it is, and when it is ours, reads the farm and exposes it.
+    /// Looks whose turn it is, and when it is ours, reads the farm and exposes it. `watches`: this agent can look for missed
+    /// deadlines, and does when that is its turn, too.
     ///
     /// # Errors
     /// The database's. What was exposed stays until its time is over.
-    pub async fn run_once(&self, db: &Db) -> Result<Turn, StoreError> {
+    pub async fn run_once(&self, db: &Db, watches: bool) -> Result<Turn, StoreError> {
         let Ok(mut state) = self.state.try_lock() else {
             return Ok(Turn::Busy);
         };
@@ -129,7 +130,7 @@ impl Snapshots {
             return Ok(Turn::Others);
         }
         let sent = boot_now();
-        let (turn, limit) = (turn(self.timing.every), self.timing.limit());
+        let (turn, limit) = (watches.then(|| turn(self.timing.every)), self.timing.limit());
         let taken = snapshot::take(db, self.me, &self.address, seen, turn, limit, MAX_JOBS).await?;
         let Some(farm) = taken else {
             return Ok(Turn::Others);

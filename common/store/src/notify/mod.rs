@@ -19,6 +19,7 @@ pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test
 
 use super::conn::Param;
 use super::db::{Db, Stmt, Transaction, stmt};
+use super::decode;
 use super::error::StoreError;
 use super::snapshot::JobPoint;
 use farmhand_core::notify::{
@@ -332,6 +333,7 @@ pub struct Watched {
     #[serde(flatten)]
     pub point: JobPoint,
     /// The missed deadline that people have been told of.
+    #[serde(default, deserialize_with = "decode::instant_or_none")]
     pub late_since: Option<Timestamp>,
     /// The database's clock.
     pub now: Timestamp,

@@ -1,6 +1,9 @@
--- Who exposes the farm looks for missed deadlines as well, where somebody wants to hear of them.
+-- Who exposes the farm looks for missed deadlines as well, where somebody wants to hear of them. $9: NULL leaves that to others. Nobody who
+-- is at it is waited for: the gauges would wait, too.
 UPDATE farmhand.notify_turn t SET at = statement_timestamp(), taken_by = $4
-FROM renewed
-WHERE t.name = 'deadlines' AND EXISTS (SELECT FROM farmhand.notify_edge)
-    AND NOT (t.at > statement_timestamp() - $9 * interval '1 millisecond' AND t.at <= statement_timestamp())
+WHERE t.name = (SELECT n.name FROM farmhand.notify_turn n
+    WHERE n.name = 'deadlines' AND $9 IS NOT NULL AND EXISTS (SELECT FROM renewed)
+        AND EXISTS (SELECT FROM farmhand.notify_edge)
+        AND NOT (n.at > statement_timestamp() - $9 * interval '1 millisecond' AND n.at <= statement_timestamp())
+    FOR UPDATE SKIP LOCKED)
 RETURNING t.name
