@@ -52,7 +52,7 @@ impl Session {
         self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
             // It may not have been fired.
-            self.look_for_overdue(fires);
+            self.look_for_overdue();
             return;
         };
         let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
@@ -72,7 +72,7 @@ impl Session {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
             if self.scheduler.live().len() == 1 {
-                self.look_for_overdue(fires);
+                self.look_for_overdue();
             }
         }
         if fired.iter().any(|f| !f.run_ids.is_empty()) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
 use farmhand_store::leases;
-use farmhand_store::protocol::{self, Expired, Fire, Poll};
+use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
@@ -242,12 +242,10 @@ impl Session {
         self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
     }
 
-    /// Polls when these are overdue, if nobody has fired them: an earlier poll does not say.
-    pub(super) fn look_for_overdue(&mut self, fires: &[Fire]) {
-        if let Some(seen) = fires.iter().map(|fire| fire.seen).max() {
-            let overdue = self.db_clock.boot_at(seen + OVERDUE_AFTER, boot_now());
-            self.detector.poll_at(overdue + A_LITTLE);
-        }
+    /// Polls when what has just become due counts as overdue, if nobody has fired it: an earlier poll does not say. Nor sooner for what was
+    /// due before: whatever is in the way, a locked row say, would be tried without a pause.
+    pub(super) fn look_for_overdue(&mut self) {
+        self.detector.poll_at(boot_now() + OVERDUE_AFTER.unsigned_abs() + A_LITTLE);
     }
 
     /// A notification: poll sooner, in an order that spares the database the herd.
