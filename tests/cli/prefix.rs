@@ -6,8 +6,7 @@ use super::farm::{Farm, Ran};
 
 const IMPORT: &str = "[vars]\nplaces = 2\n[pool.mailer]\nsize = '${vars.places}'\n[notify.ops]\nemail = 'ops@example.org'\n\
     [job.import]\ncommand = 'true'\npool = 'mailer'\nlocks = ['stock']\nnotify = 'ops'\n";
-const REPORT: &str = "[job.report]\ncommand = 'true'\ntriggered_by = ['import', 'elsewhere']\n\
-    [job.clean]\ncommand = 'true'\n";
+const REPORT: &str = "[job.report]\ncommand = 'true'\ntriggered_by = ['import']\n[job.clean]\ncommand = 'true'\n";
 const STAGING: [&str; 4] = ["--prefix", "staging-", "--set", "places=1"];
 const NOTHING: [&str; 0] = [];
 
@@ -27,7 +26,6 @@ fn names(farm: &Farm) -> Vec<String> {
 /// A farm with the files in a directory.
 async fn farm() -> (Farm, String) {
     let farm = Farm::new().await;
-    farm.apply("[job.elsewhere]\ncommand = 'true'\n");
     farm.file("jobs/import.toml", IMPORT);
     farm.file("jobs/report.toml", REPORT);
     let dir = farm.dir.path().join("jobs").display().to_string();
@@ -62,17 +60,12 @@ async fn one_set_of_files_with_and_without_a_prefix_is_two_environments_that_lea
         ("staging-import", staging("import")),
         ("staging-report", staging("report")),
     ];
-    let there: Vec<_> = (jobs(&farm).into_iter())
-        .filter(|(name, _)| name != "elsewhere")
-        .collect();
-    assert_eq!(there, wanted.map(|(name, source)| (name.to_owned(), source)));
+    let wanted = wanted.map(|(name, source)| (name.to_owned(), source));
+    assert_eq!(jobs(&farm), wanted);
 
     let spec = |name: &str| farm.run(&["job", "show", name, "--json"]).json()["spec"].clone();
-    assert_eq!(
-        spec("staging-report")["triggered_by"],
-        json!(["staging-import", "elsewhere"])
-    );
-    assert_eq!(spec("report")["triggered_by"], json!(["import", "elsewhere"]));
+    assert_eq!(spec("staging-report")["triggered_by"], json!(["staging-import"]));
+    assert_eq!(spec("report")["triggered_by"], json!(["import"]));
     let import = spec("staging-import");
     assert_eq!(
         (&import["pool"], &import["notify"], &import["locks"]),
@@ -90,6 +83,30 @@ async fn one_set_of_files_with_and_without_a_prefix_is_two_environments_that_lea
         sizes,
         [(json!("mailer"), json!(2)), (json!("staging-mailer"), json!(1))]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_runs_after_jobs_of_its_environment_also_where_another_file_has_them() {
+    let (farm, dir) = farm().await;
+    let (import, report) = (format!("{dir}/import.toml"), format!("{dir}/report.toml"));
+    farm.run(&["job", "apply", &dir]).ok();
+    let staging = |file: &str| farm.run(&["job", "apply", "--prefix", "staging-", file]);
+    staging(&report).refused(
+        2,
+        &[
+            "report.toml:3:17",
+            "job `staging-report` is triggered by `staging-import`, and there is no such job",
+            "with the prefix `staging-` a job runs after jobs that have it, too",
+        ],
+    );
+    assert_eq!(names(&farm), ["clean", "import", "report"]);
+    staging(&import).ok();
+    staging(&report).ok();
+    let shown = farm.run(&["job", "show", "staging-report", "--json"]).json();
+    assert_eq!(shown["spec"]["triggered_by"], json!(["staging-import"]));
+    // As the file names it, not as it is stored.
+    farm.file("jobs/report.toml", &REPORT.replace("['import']", "['improt']"));
+    staging(&report).refused(2, &["`staging-improt`", "did you mean \"import\"?"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,16 +181,18 @@ async fn what_a_prefix_makes_impossible_is_said_with_its_place() {
             "{said}"
         );
     }
-    let wrong = farm.run(&["job", "check", "--prefix", "staging:", &dir]);
-    assert!(
-        wrong.code == 2 && wrong.out.contains("no name can begin with the prefix `staging:`"),
-        "{wrong:?}"
-    );
-    // Of another file that is not among these, the jobs are somebody else's.
+    for command in ["check", "diff", "apply"] {
+        let wrong = farm.run(&["job", command, "--prefix", "staging:", &dir]);
+        let said = "'--prefix <PREFIX>': no name can begin with the prefix `staging:`: use letters";
+        assert!(
+            wrong.code == 2 && wrong.err.contains(said) && !wrong.err.contains(".toml"),
+            "{wrong:?}"
+        );
+    }
     let report = format!("{dir}/report.toml");
     let alone = farm.run(&["job", "check", "--prefix", "staging-", &report]).ok();
     assert!(
-        alone.err.contains("job import is in none of these files"),
+        alone.err.contains("job staging-import is in none of these files"),
         "{alone:?}"
     );
     // Two ways to one name.
@@ -199,6 +218,6 @@ async fn a_signature_is_of_one_environment() {
     apply(&STAGING).ok();
     assert_eq!(
         names(&farm),
-        ["elsewhere", "staging-clean", "staging-import", "staging-report"]
+        ["staging-clean", "staging-import", "staging-report"]
     );
 }

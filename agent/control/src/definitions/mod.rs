@@ -146,7 +146,8 @@ impl Present {
         all: &Definitions,
         request: &Request,
     ) -> Result<(), Mistakes> {
-        triggers::check(sources, &all.jobs, &self.jobs, &request.scope(self, &[]))
+        let scope = request.scope(self, &[]);
+        triggers::check(sources, &all.jobs, &request.prefix, &self.jobs, &scope)
     }
 
     /// Compares files with what there is.
