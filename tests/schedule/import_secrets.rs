@@ -170,3 +170,29 @@ fn a_cron_jobs_passwords_and_secrets_are_in_the_store_also_where_its_command_nam
         assert!(told.contains(part), "{part}: {told}");
     }
 }
+
+#[test]
+fn secrets_that_have_one_name_in_two_namespaces_are_two_entries() {
+    let container = json!({"env": [
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+        {"name": "URL", "value": "db://me:$(KEY)@db"}]});
+    let of = |namespace: &str| {
+        let mut object = kubernetes::cron_job(&json!({}), &json!({}), &container);
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    let entries = |namespaces: [&str; 2]| -> Vec<String> {
+        let import = kubernetes::imported(namespaces.map(of).to_vec());
+        let specs = kubernetes::specs(&import);
+        let secrets = specs.into_iter().flat_map(|(_, spec)| spec.secrets);
+        secrets.map(|(name, entry)| format!("{name} {entry}")).collect()
+    };
+    let wanted = [
+        "KEY staging.db.password",
+        "URL staging.hello.URL",
+        "KEY shop.db.password",
+        "URL shop.hello.URL",
+    ];
+    assert_eq!(entries(["staging", "shop"]), wanted);
+    assert_eq!(entries(["shop", "shop"])[0], "KEY db.password");
+}

@@ -7,6 +7,8 @@ mod days;
 mod left_out;
 mod variables;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use days::either_day;
@@ -40,6 +42,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     let mut store = Store::default();
+    let objects = files.iter().flat_map(|file| file.documents.iter().flat_map(items));
+    let namespaces: BTreeSet<Option<&str>> = (objects.filter(|object| object["kind"] == "CronJob"))
+        .map(|object| object["metadata"]["namespace"].as_str())
+        .collect();
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -62,6 +68,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             let mut reading = Reading {
                 object,
                 machine,
+                many_namespaces: namespaces.len() > 1,
                 report: &mut report,
                 store: &mut store,
             };
@@ -127,6 +134,8 @@ fn name_of(object: &Value) -> &str {
 struct Reading<'a> {
     object: &'a Value,
     machine: &'a Machine<'a>,
+    /// The CronJobs of the import are of several namespaces.
+    many_namespaces: bool,
     report: &'a mut Report,
     store: &'a mut Store,
 }
