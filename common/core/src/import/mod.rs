@@ -14,7 +14,9 @@ use serde::Serialize;
 pub(crate) use draft::Draft;
 pub(crate) use name::Names;
 pub use proposal::{Column, Proposal};
-pub(crate) use secrets::{MOST, Store, argv_without_variables, secret_note, stored, without_variables};
+pub(crate) use secrets::{
+    MOST, Store, argv_without_variables, hide_variable, secret_note, stored, without_variables,
+};
 pub use write::is_unedited;
 pub(crate) use write::{Piece, text_or_list};
 
@@ -132,8 +134,9 @@ impl Report {
 /// lies, is none.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     const PLACES: [&str; 4] = ["NAME", "FILE", "PATH", "DIR"];
-    const WORDS: [&str; 7] = [
+    const WORDS: [&str; 8] = [
         "PASS",
+        "PWD",
         "SECRET",
         "TOKEN",
         "APIKEY",
