@@ -250,7 +250,8 @@ async fn revisions_are_compared_and_rolled_back() {
 async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
     let farm = Farm::new().await;
     farm.apply(
-        "[calendar.c]\nexclude = ['2030-01-02..2030-01-03']\n\
+        "[calendar.c]\nexclude = ['2030-01-02..2030-01-03']\n[calendar.only]\ninclude = ['2030-07-05']\n\
+         [job.count]\ncommand = 'true'\nschedule = '0 18 * * *'\ncalendars = ['only']\n\
          [job.often]\ncommand = 'true'\nschedule = '* * * * *'\n\
          [job.days]\ncommand = 'true'\nschedule = '@daily'\ncalendars = ['c']\n",
     );
@@ -268,6 +269,14 @@ async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
         list["instants"],
         json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"])
     );
+    let all = farm.run(&["next", "--json"]).json();
+    let count = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|job| job["job_id"] == "count")
+        .unwrap();
+    assert_eq!(count["at"], "2030-07-05T18:00:00Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]
