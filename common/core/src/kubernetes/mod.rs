@@ -35,6 +35,10 @@ const GRACE_SECONDS: u64 = 30;
 /// More retries than a job file may say are as good as endless.
 const MOST_RETRIES: u64 = 1_000_000;
 
+/// Whom a container runs as is in its image, and means nothing on a node.
+const USERLESS: &str = "its jobs have no `user`, and run as the nodes' `default_user` or as the agent's own, whomever their \
+    containers ran as: write `user` into `[defaults]` or into each";
+
 const RENDER: &str = "render it first, as with `helm template` or `kubectl kustomize`";
 
 /// Turns CronJobs into one job file. Other kinds of objects are noted.
@@ -99,6 +103,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     report.refuse(1, name_of(object), problem, fix);
                 }
             }
+        }
+        if report.jobs > 0 {
+            report.note(0, USERLESS);
         }
         reports.push(report);
     }
