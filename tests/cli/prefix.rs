@@ -161,6 +161,13 @@ async fn a_job_is_renamed_within_its_environment() {
         .filter(|name| name.contains("clean") || name.contains("tidy"))
         .collect();
     assert_eq!(clean, ["clean", "staging-tidy"]);
+    farm.run(&["job", "apply", "--prefix", "staging-", &dir]).refused(
+        4,
+        &[
+            "another source: staging-:x",
+            "apply x with --prefix staging- instead",
+        ],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,8 +98,18 @@ pub(super) fn other_source(what: &str, name: &str, source: &str) -> Refusal {
             "the {what} {name} is defined by another source: {source}"
         ))
         .next(format!(
-            "apply {source} instead, {here}, or move it here with --take-over"
+            "apply {} instead, {here}, or move it here with --take-over",
+            applied_as(source, name)
         ))
+}
+
+/// As what people apply it: the prefix of its names is an option of its own.
+fn applied_as(source: &str, name: &str) -> String {
+    let with = source.split_once(':');
+    match with.filter(|(prefix, _)| !prefix.is_empty() && name.starts_with(*prefix)) {
+        Some((prefix, source)) => format!("{source} with --prefix {prefix}"),
+        None => source.to_owned(),
+    }
 }
 
 pub(super) fn needed(what: &str, name: &str, by: &User) -> Refusal {
