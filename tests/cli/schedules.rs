@@ -181,6 +181,23 @@ async fn a_backfill_leaves_out_instants_that_may_have_run() {
         "{told}"
     );
     assert_eq!(plan("2026-04-01").0, (5, json!(0), json!(0)));
+    // So are business days with other holidays: the first one was the second of January, with last year's.
+    let holiday = |day: &str, schedule: &str| {
+        farm.apply(&format!(
+            "[calendar.c]\nexclude = ['{day}']\n[job.a]\ncommand = 'true'\nschedule = '{schedule}'\ncalendars = ['c']\n"
+        ));
+    };
+    holiday("2026-01-01", "0 3 1B * *");
+    holiday("2027-01-01", "0 3 1B * *");
+    sql("UPDATE farmhand.job_revision SET applied_at = '2025-06-01' WHERE rev = 4").await;
+    sql("UPDATE farmhand.job_revision SET applied_at = '2026-03-01' WHERE rev = 5").await;
+    assert_eq!(plan("2026-01-01").0, (0, json!(0), json!(1)));
+    assert_eq!(plan("2026-04-01").0, (1, json!(0), json!(0)));
+    // A calendar moves no other instants.
+    holiday("2026-01-01", "0 3 * * *");
+    holiday("2027-01-01", "0 3 * * *");
+    sql("UPDATE farmhand.job_revision SET applied_at = '2025-06-01' WHERE rev = 6").await;
+    assert_eq!(plan("2026-01-01").0, (1, json!(0), json!(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
