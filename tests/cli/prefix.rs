@@ -171,6 +171,28 @@ async fn a_job_is_renamed_within_its_environment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_written_after_a_rename_is_said_as_the_file_has_it() {
+    let (farm, dir) = farm().await;
+    let apply = || farm.run(&["job", "apply", "--source", "x", "--prefix", "staging-", &dir]);
+    apply().ok();
+    let said = "write [job.tidy] with renamed_from = \"clean\"";
+    let renamed = farm.run(&["job", "rename", "staging-clean", "staging-tidy"]).ok();
+    assert!(renamed.err.contains(said), "{renamed:?}");
+    let refused = apply();
+    assert!(refused.code == 4 && refused.err.contains(said), "{refused:?}");
+    let without = farm.run(&["job", "rename", "staging-tidy", "tidy"]).ok();
+    assert!(
+        without.err.contains("with which it cannot be tidy"),
+        "{without:?}"
+    );
+    let refused = apply();
+    let fix = "`farmhand job rename tidy staging-clean` gives it the former name";
+    assert!(refused.code == 4 && refused.err.contains(fix), "{refused:?}");
+    farm.run(&["job", "rename", "tidy", "staging-clean"]).ok();
+    apply().ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_prefix_makes_impossible_is_said_with_its_place() {
     let (farm, dir) = farm().await;
     let long = "x".repeat(98);

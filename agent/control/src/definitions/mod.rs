@@ -24,7 +24,7 @@ use self::files::source_with;
 use crate::{Kind, Refusal, jobs};
 
 pub use diff::{Diff, between, changed, without_path};
-pub use files::{Files, Wanted, source_name, value_of};
+pub use files::{Files, Wanted, prefix_of, source_name, value_of};
 pub use plan::{Of, Step};
 pub use signed::{Signatures, attach, must_be_trusted, parse as parse_signatures, untrusted};
 pub use store::store;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use farmhand_core::notify::TargetSpec;
 use farmhand_store::jobs::{Change, Listed, PoolChange, Scope, TargetChange, User};
 
-use super::files::{Files, Wanted};
+use super::files::{Files, Wanted, prefix_of};
 use super::plan::{Shared, Step};
 use crate::{Kind, Refusal};
 
@@ -105,10 +105,9 @@ pub(super) fn other_source(what: &str, name: &str, source: &str) -> Refusal {
 
 /// As what people apply it: the prefix of its names is an option of its own.
 fn applied_as(source: &str, name: &str) -> String {
-    let with = source.split_once(':');
-    match with.filter(|(prefix, _)| !prefix.is_empty() && name.starts_with(*prefix)) {
-        Some((prefix, source)) => format!("{source} with --prefix {prefix}"),
-        None => source.to_owned(),
+    match prefix_of(source, name) {
+        "" => source.to_owned(),
+        prefix => format!("{} with --prefix {prefix}", &source[prefix.len() + 1..]),
     }
 }
 
