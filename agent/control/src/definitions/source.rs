@@ -118,6 +118,7 @@ pub(super) fn needed(what: &str, name: &str, by: &User) -> Refusal {
             "the {what} {name} would be deleted, and {job_id} of {source} needs it"
         ))
         .next(format!(
-            "keep it in these files, or move it first: apply {source} with --take-over"
+            "keep it in these files, or move it first: apply {} with --take-over",
+            applied_as(source, job_id)
         ))
 }
