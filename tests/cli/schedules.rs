@@ -294,6 +294,10 @@ async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
         .find(|job| job["job_id"] == "count")
         .unwrap();
     assert_eq!(count["at"], "2030-07-05T18:00:00Z");
+    let ahead = farm.run(&["next", "--by", "day", "--json"]).json();
+    let jobs = ahead["jobs"].as_array().unwrap().iter();
+    let names: Vec<&str> = jobs.map(|job| job["job_id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["days", "often"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,11 +147,10 @@ fn next_of(row: &Listed) -> Option<Timestamp> {
     if row.spec.get("exclude").is_none() {
         return Some(at);
     }
-    let Ok((schedule, policy)) = compiled(row) else {
-        return Some(at);
-    };
-    let before = at.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(at);
-    due::upcoming(&schedule, &policy, before, 1).pop()
+    match compiled(row) {
+        Ok((schedule, policy)) => due::first_from(&schedule, &policy, at),
+        Err(_) => Some(at),
+    }
 }
 
 /// An hour or a day to a row, with the jobs that are due in it most often first.
