@@ -250,3 +250,25 @@ async fn a_signature_is_of_one_environment() {
         ["staging-clean", "staging-import", "staging-report"]
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_whose_rows_two_environments_would_share_is_told() {
+    let farm = Farm::new().await;
+    let admin = farm.db.admin().await;
+    let table = "CREATE SCHEMA shop; GRANT USAGE ON SCHEMA shop TO farm;
+        CREATE TABLE shop.t (id int PRIMARY KEY, d timestamptz); GRANT ALL ON shop.t TO farm";
+    admin.batch_execute(table).await.unwrap();
+    let text = "[job.t]\ncommand = ['true']\n[job.t.table]\nname = 'shop.t'\nkey = 'id'\ndispatch = 'd'\n";
+    let file = farm.file("t.toml", text).display().to_string();
+    let apply = |environment: &[&str]| farm.run(&[&["job", "apply", &file], environment].concat()).ok();
+    let said = "takes rows of the same table";
+    for _ in 0..2 {
+        let first = apply(&NOTHING);
+        assert!(!first.err.contains(said), "{first:?}");
+    }
+    let staging = apply(&STAGING[..2]);
+    assert!(
+        staging.err.contains(&format!("warning: job staging-t: t of {file} {said}")),
+        "{staging:?}"
+    );
+}

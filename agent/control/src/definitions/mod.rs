@@ -259,6 +259,7 @@ impl Plan {
             else {
                 continue;
             };
+            warnings.extend(self.shared_table(job));
             for found in tables::check(db, table).await? {
                 let text = format!("job {}: {}\n  {}", job.name, found.problem, found.fix);
                 if found.fatal {
@@ -275,6 +276,23 @@ impl Plan {
             warnings,
             refusal: refusal.map(|r| r.next("nothing was applied; fix the table or the job file")),
         })
+    }
+
+    /// What is to be said where a job of another environment takes rows of the same table: they are not shared on purpose.
+    fn shared_table(&self, job: &Wanted) -> Option<String> {
+        let own = value_of(&job.spec.table);
+        let same = |other: &&Listed| {
+            let table = &other.spec["table"];
+            let keys = ["schema", "name", "dispatch"];
+            let alike = keys.iter().all(|key| table[*key] == own[*key]);
+            alike && other.enabled && prefix_of(&other.source, &other.job_id) != self.request.prefix
+        };
+        let other = self.present.jobs.iter().find(same)?;
+        Some(format!(
+            "job {}: {} of {} takes rows of the same table, and each row is run by one of the two\n  \
+             give each environment a table of its own, as name = \"${{vars.env}}.outbox\"",
+            job.name, other.job_id, other.source
+        ))
     }
 
     /// Whether there is anything to be done; a signature alone may be new.
