@@ -62,9 +62,12 @@ async fn a_token_of_an_environment_applies_with_its_prefix_alone() {
 
     let mut wrong = staging(&fewer);
     wrong["prefix"] = json!("staging:");
-    let problem = f.post(&admin, PREVIEW, &wrong.to_string()).await.problem(422);
-    let what = problem["mistakes"][0]["what"].as_str().unwrap();
-    assert!(what.contains("the prefix `staging:`"), "{problem}");
+    let problem = f.post(&admin, PREVIEW, &wrong.to_string()).await.problem(400);
+    let what = problem["detail"].as_str().unwrap();
+    assert!(
+        what.starts_with("prefix: no name can begin with the prefix `staging:`"),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

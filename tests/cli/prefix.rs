@@ -6,8 +6,7 @@ use super::farm::{Farm, Ran};
 
 const IMPORT: &str = "[vars]\nplaces = 2\n[pool.mailer]\nsize = '${vars.places}'\n[notify.ops]\nemail = 'ops@example.org'\n\
     [job.import]\ncommand = 'true'\npool = 'mailer'\nlocks = ['stock']\nnotify = 'ops'\n";
-const REPORT: &str = "[job.report]\ncommand = 'true'\ntriggered_by = ['import', 'elsewhere']\n\
-    [job.clean]\ncommand = 'true'\n";
+const REPORT: &str = "[job.report]\ncommand = 'true'\ntriggered_by = ['import']\n[job.clean]\ncommand = 'true'\n";
 const STAGING: [&str; 4] = ["--prefix", "staging-", "--set", "places=1"];
 const NOTHING: [&str; 0] = [];
 
@@ -27,7 +26,6 @@ fn names(farm: &Farm) -> Vec<String> {
 /// A farm with the files in a directory.
 async fn farm() -> (Farm, String) {
     let farm = Farm::new().await;
-    farm.apply("[job.elsewhere]\ncommand = 'true'\n");
     farm.file("jobs/import.toml", IMPORT);
     farm.file("jobs/report.toml", REPORT);
     let dir = farm.dir.path().join("jobs").display().to_string();
@@ -62,17 +60,12 @@ async fn one_set_of_files_with_and_without_a_prefix_is_two_environments_that_lea
         ("staging-import", staging("import")),
         ("staging-report", staging("report")),
     ];
-    let there: Vec<_> = (jobs(&farm).into_iter())
-        .filter(|(name, _)| name != "elsewhere")
-        .collect();
-    assert_eq!(there, wanted.map(|(name, source)| (name.to_owned(), source)));
+    let wanted = wanted.map(|(name, source)| (name.to_owned(), source));
+    assert_eq!(jobs(&farm), wanted);
 
     let spec = |name: &str| farm.run(&["job", "show", name, "--json"]).json()["spec"].clone();
-    assert_eq!(
-        spec("staging-report")["triggered_by"],
-        json!(["staging-import", "elsewhere"])
-    );
-    assert_eq!(spec("report")["triggered_by"], json!(["import", "elsewhere"]));
+    assert_eq!(spec("staging-report")["triggered_by"], json!(["staging-import"]));
+    assert_eq!(spec("report")["triggered_by"], json!(["import"]));
     let import = spec("staging-import");
     assert_eq!(
         (&import["pool"], &import["notify"], &import["locks"]),
@@ -90,6 +83,30 @@ async fn one_set_of_files_with_and_without_a_prefix_is_two_environments_that_lea
         sizes,
         [(json!("mailer"), json!(2)), (json!("staging-mailer"), json!(1))]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_runs_after_jobs_of_its_environment_also_where_another_file_has_them() {
+    let (farm, dir) = farm().await;
+    let (import, report) = (format!("{dir}/import.toml"), format!("{dir}/report.toml"));
+    farm.run(&["job", "apply", &dir]).ok();
+    let staging = |file: &str| farm.run(&["job", "apply", "--prefix", "staging-", file]);
+    staging(&report).refused(
+        2,
+        &[
+            "report.toml:3:17",
+            "job `staging-report` is triggered by `staging-import`, and there is no such job",
+            "with the prefix `staging-` a job runs after jobs that have it, too",
+        ],
+    );
+    assert_eq!(names(&farm), ["clean", "import", "report"]);
+    staging(&import).ok();
+    staging(&report).ok();
+    let shown = farm.run(&["job", "show", "staging-report", "--json"]).json();
+    assert_eq!(shown["spec"]["triggered_by"], json!(["staging-import"]));
+    // As the file names it, not as it is stored.
+    farm.file("jobs/report.toml", &REPORT.replace("['import']", "['improt']"));
+    staging(&report).refused(2, &["`staging-improt`", "did you mean \"import\"?"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,6 +161,35 @@ async fn a_job_is_renamed_within_its_environment() {
         .filter(|name| name.contains("clean") || name.contains("tidy"))
         .collect();
     assert_eq!(clean, ["clean", "staging-tidy"]);
+    farm.run(&["job", "apply", "--prefix", "staging-", &dir]).refused(
+        4,
+        &[
+            "another source: staging-:x",
+            "apply x with --prefix staging- instead",
+        ],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_written_after_a_rename_is_said_as_the_file_has_it() {
+    let (farm, dir) = farm().await;
+    let apply = || farm.run(&["job", "apply", "--source", "x", "--prefix", "staging-", &dir]);
+    apply().ok();
+    let said = "write [job.tidy] with renamed_from = \"clean\"";
+    let renamed = farm.run(&["job", "rename", "staging-clean", "staging-tidy"]).ok();
+    assert!(renamed.err.contains(said), "{renamed:?}");
+    let refused = apply();
+    assert!(refused.code == 4 && refused.err.contains(said), "{refused:?}");
+    let without = farm.run(&["job", "rename", "staging-tidy", "tidy"]).ok();
+    assert!(
+        without.err.contains("with which it cannot be tidy"),
+        "{without:?}"
+    );
+    let refused = apply();
+    let fix = "`farmhand job rename tidy staging-clean` gives it the former name";
+    assert!(refused.code == 4 && refused.err.contains(fix), "{refused:?}");
+    farm.run(&["job", "rename", "tidy", "staging-clean"]).ok();
+    apply().ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,16 +210,18 @@ async fn what_a_prefix_makes_impossible_is_said_with_its_place() {
             "{said}"
         );
     }
-    let wrong = farm.run(&["job", "check", "--prefix", "staging:", &dir]);
-    assert!(
-        wrong.code == 2 && wrong.out.contains("no name can begin with the prefix `staging:`"),
-        "{wrong:?}"
-    );
-    // Of another file that is not among these, the jobs are somebody else's.
+    for command in ["check", "diff", "apply"] {
+        let wrong = farm.run(&["job", command, "--prefix", "staging:", &dir]);
+        let said = "'--prefix <PREFIX>': no name can begin with the prefix `staging:`: use letters";
+        assert!(
+            wrong.code == 2 && wrong.err.contains(said) && !wrong.err.contains(".toml"),
+            "{wrong:?}"
+        );
+    }
     let report = format!("{dir}/report.toml");
     let alone = farm.run(&["job", "check", "--prefix", "staging-", &report]).ok();
     assert!(
-        alone.err.contains("job import is in none of these files"),
+        alone.err.contains("job staging-import is in none of these files"),
         "{alone:?}"
     );
     // Two ways to one name.
@@ -199,6 +247,28 @@ async fn a_signature_is_of_one_environment() {
     apply(&STAGING).ok();
     assert_eq!(
         names(&farm),
-        ["elsewhere", "staging-clean", "staging-import", "staging-report"]
+        ["staging-clean", "staging-import", "staging-report"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_whose_rows_two_environments_would_share_is_told() {
+    let farm = Farm::new().await;
+    let admin = farm.db.admin().await;
+    let table = "CREATE SCHEMA shop; GRANT USAGE ON SCHEMA shop TO farm;
+        CREATE TABLE shop.t (id int PRIMARY KEY, d timestamptz); GRANT ALL ON shop.t TO farm";
+    admin.batch_execute(table).await.unwrap();
+    let text = "[job.t]\ncommand = ['true']\n[job.t.table]\nname = 'shop.t'\nkey = 'id'\ndispatch = 'd'\n";
+    let file = farm.file("t.toml", text).display().to_string();
+    let apply = |environment: &[&str]| farm.run(&[&["job", "apply", &file], environment].concat()).ok();
+    let said = "takes rows of the same table";
+    for _ in 0..2 {
+        let first = apply(&NOTHING);
+        assert!(!first.err.contains(said), "{first:?}");
+    }
+    let staging = apply(&STAGING[..2]);
+    assert!(
+        staging.err.contains(&format!("warning: job staging-t: t of {file} {said}")),
+        "{staging:?}"
     );
 }

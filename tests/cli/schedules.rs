@@ -181,6 +181,23 @@ async fn a_backfill_leaves_out_instants_that_may_have_run() {
         "{told}"
     );
     assert_eq!(plan("2026-04-01").0, (5, json!(0), json!(0)));
+    // So are business days with other holidays: the first one was the second of January, with last year's.
+    let holiday = |day: &str, schedule: &str| {
+        farm.apply(&format!(
+            "[calendar.c]\nexclude = ['{day}']\n[job.a]\ncommand = 'true'\nschedule = '{schedule}'\ncalendars = ['c']\n"
+        ));
+    };
+    holiday("2026-01-01", "0 3 1B * *");
+    holiday("2027-01-01", "0 3 1B * *");
+    sql("UPDATE farmhand.job_revision SET applied_at = '2025-06-01' WHERE rev = 4").await;
+    sql("UPDATE farmhand.job_revision SET applied_at = '2026-03-01' WHERE rev = 5").await;
+    assert_eq!(plan("2026-01-01").0, (0, json!(0), json!(1)));
+    assert_eq!(plan("2026-04-01").0, (1, json!(0), json!(0)));
+    // A calendar moves no other instants.
+    holiday("2026-01-01", "0 3 * * *");
+    holiday("2027-01-01", "0 3 * * *");
+    sql("UPDATE farmhand.job_revision SET applied_at = '2025-06-01' WHERE rev = 6").await;
+    assert_eq!(plan("2026-01-01").0, (1, json!(0), json!(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +267,8 @@ async fn revisions_are_compared_and_rolled_back() {
 async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
     let farm = Farm::new().await;
     farm.apply(
-        "[calendar.c]\nexclude = ['2030-01-02..2030-01-03']\n\
+        "[calendar.c]\nexclude = ['2030-01-02..2030-01-03']\n[calendar.only]\ninclude = ['2030-07-05']\n\
+         [job.count]\ncommand = 'true'\nschedule = '0 18 * * *'\ncalendars = ['only']\n\
          [job.often]\ncommand = 'true'\nschedule = '* * * * *'\n\
          [job.days]\ncommand = 'true'\nschedule = '@daily'\ncalendars = ['c']\n",
     );
@@ -268,6 +286,18 @@ async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
         list["instants"],
         json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"])
     );
+    let all = farm.run(&["next", "--json"]).json();
+    let count = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|job| job["job_id"] == "count")
+        .unwrap();
+    assert_eq!(count["at"], "2030-07-05T18:00:00Z");
+    let ahead = farm.run(&["next", "--by", "day", "--json"]).json();
+    let jobs = ahead["jobs"].as_array().unwrap().iter();
+    let names: Vec<&str> = jobs.map(|job| job["job_id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["days", "often"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,9 @@ async fn a_parent_that_does_not_exist_or_is_being_pruned_is_refused() {
         2,
         &["b.toml:3:16", "there is no such job", "did you mean \"import\"?"],
     );
+    let file = farm.dir.path().join("b.toml").display().to_string();
+    farm.run(&["job", "diff", &file])
+        .refused(2, &["b.toml:3:16", "there is no such job"]);
     apply(
         &farm,
         "b.toml",

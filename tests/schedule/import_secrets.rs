@@ -89,6 +89,26 @@ fn a_password_that_is_a_plain_word_takes_no_word_out_of_the_notes() {
 }
 
 #[test]
+fn a_password_that_no_job_has_is_not_in_the_file_and_one_in_a_comment_makes_it_its_owners_alone() {
+    let text = "A_TOKEN=gar geheim\nA_TOKEN = \"auch geheim\"\n0 1 * * * x\nB_TOKEN=nie geheim\n# 0 2 * * * y\n";
+    let (import, spec) = crontab::one(text, Owner::User(None));
+    assert_eq!((spec.secrets.len(), import.secret), (1, false), "{}", import.toml);
+    assert!(!import.toml.contains("geheim"), "{}", import.toml);
+    for comment in ["# cron: A_TOKEN = \"***\"", "# cron: B_TOKEN=***"] {
+        assert!(import.toml.contains(comment), "{}", import.toml);
+    }
+    for (line, secret) in [
+        ("# 0 2 * * * PGPASSWORD=geheim y", true),
+        ("#B_TOKEN=geheim", true),
+        ("0 25 * * * PGPASSWORD=geheim y", true),
+        ("# the token is in /etc/pw, as TOKEN_FILE=/etc/pw says", false),
+    ] {
+        let (import, _) = crontab::one(&format!("0 1 * * * x\n{line}\n"), Owner::User(None));
+        assert_eq!(import.secret, secret, "{}", import.toml);
+    }
+}
+
+#[test]
 fn a_value_that_could_not_be_hidden_in_the_output_stays() {
     let (import, spec) = crontab::one("A_TOKEN=abcde\n0 1 * * * x\n", Owner::User(None));
     assert!(import.secret && import.secrets.is_empty() && spec.secrets.is_empty());
@@ -169,4 +189,30 @@ fn a_cron_jobs_passwords_and_secrets_are_in_the_store_also_where_its_command_nam
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
+}
+
+#[test]
+fn secrets_that_have_one_name_in_two_namespaces_are_two_entries() {
+    let container = json!({"env": [
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+        {"name": "URL", "value": "db://me:$(KEY)@db"}]});
+    let of = |namespace: &str| {
+        let mut object = kubernetes::cron_job(&json!({}), &json!({}), &container);
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    let entries = |namespaces: [&str; 2]| -> Vec<String> {
+        let import = kubernetes::imported(namespaces.map(of).to_vec());
+        let specs = kubernetes::specs(&import);
+        let secrets = specs.into_iter().flat_map(|(_, spec)| spec.secrets);
+        secrets.map(|(name, entry)| format!("{name} {entry}")).collect()
+    };
+    let wanted = [
+        "KEY staging.db.password",
+        "URL staging.hello.URL",
+        "KEY shop.db.password",
+        "URL shop.hello.URL",
+    ];
+    assert_eq!(entries(["staging", "shop"]), wanted);
+    assert_eq!(entries(["shop", "shop"])[0], "KEY db.password");
 }

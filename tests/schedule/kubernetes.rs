@@ -134,6 +134,10 @@ fn what_a_cron_job_leaves_to_kubernetes_becomes_what_kubernetes_does() {
         notes.iter().any(|note| note.contains("it ran in busybox:1.36")),
         "{notes:?}"
     );
+    assert!(
+        spec.user.is_none() && notes.iter().any(|note| note.contains("its jobs have no `user`")),
+        "{notes:?}"
+    );
     let old = imported(vec![cron_job(
         &json!({"schedule": "CRON_TZ=Asia/Tokyo 0 1 * * *"}),
         &json!({}),

@@ -177,6 +177,11 @@ pub fn upcoming(schedule: &Schedule, policy: &DuePolicy, from: Timestamp, count:
     std::iter::successors(next(&from), next).take(count).collect()
 }
 
+/// The first instant at or after `at` that will run.
+pub fn first_from(schedule: &Schedule, policy: &DuePolicy, at: Timestamp) -> Option<Timestamp> {
+    upcoming(schedule, policy, just_before(at), 1).pop()
+}
+
 /// Why a boot at `at` does not run a job that has `@reboot`; None when it does.
 pub fn skipped_at(policy: &DuePolicy, at: Timestamp) -> Option<SkipReason> {
     let inside = policy.start.is_none_or(|s| s <= at) && policy.end.is_none_or(|e| at < e);

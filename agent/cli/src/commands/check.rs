@@ -44,10 +44,10 @@ pub(super) fn run(args: &CheckArgs, as_json: bool) -> Outcome {
     };
     let (names, mistakes, jobs) = match (job_files::read_each(&args.path), format) {
         (Ok(sources), _) => {
-            let checked = args
-                .environment
-                .load(&sources)
-                .and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
+            let checked = args.environment.load(&sources).and_then(|all| {
+                let elsewhere = within(&sources, &all, &args.environment.prefix)?;
+                Ok((all, elsewhere))
+            });
             if format == Format::Text {
                 text(&sources, &checked);
             }
@@ -90,7 +90,7 @@ fn unreadable((path, why): &Unreadable) -> Located {
 }
 
 /// Circles of triggers. A parent that no file defines may be stored: it is named, and is no mistake.
-fn within(sources: &[Source], all: &Definitions) -> Result<BTreeSet<String>, Mistakes> {
+fn within(sources: &[Source], all: &Definitions, prefix: &str) -> Result<BTreeSet<String>, Mistakes> {
     let defined: BTreeSet<&str> = all.jobs.iter().map(|job| job.name.as_str()).collect();
     let elsewhere: BTreeSet<String> = (all.jobs.iter().flat_map(|job| &job.spec.triggered_by))
         .filter(|parent| !defined.contains(parent.as_str()))
@@ -102,7 +102,7 @@ fn within(sources: &[Source], all: &Definitions) -> Result<BTreeSet<String>, Mis
         source: String::new(),
     };
     let stored: Vec<StoredJob> = elsewhere.iter().map(stored).collect();
-    check_triggers(sources, &all.jobs, &stored, &[]).map(|()| elsewhere)
+    check_triggers(sources, &all.jobs, prefix, &stored, &[]).map(|()| elsewhere)
 }
 
 fn text(sources: &[Source], checked: &Result<(Definitions, BTreeSet<String>), Mistakes>) {

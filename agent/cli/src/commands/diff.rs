@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use farmhand_control::definitions::{Diff, Of, Present, Wanted, between, changed, store, value_of};
+use farmhand_control::definitions::{Diff, Files, Of, Present, Wanted, between, changed, store, value_of};
 use farmhand_control::jobs as found;
 use farmhand_store::jobs::{self, Change, Scope};
 use farmhand_store::reading::{self, RevisionItem};
@@ -11,7 +11,7 @@ use farmhand_store::{Db, signatures};
 use serde_json::json;
 
 use super::apply::{request, sign_of};
-use super::job_files::read_files;
+use super::job_files::{load, refuse};
 use super::{Exit, Failure, Outcome, completion, job_files, out};
 
 /// Revisions looked through.
@@ -85,8 +85,11 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
     let (name, prefix) = (args.source.as_deref(), &args.environment.prefix);
     let request = request(&args.path, name, prefix, args.prune, args.take_over)?;
     let present = Present::read(db).await?;
-    let wanted = read_files(&args.path, &args.environment, as_json)?;
-    Ok(present.plan(db, wanted, request).await?.diffs())
+    let (sources, all) = load(&args.path, &args.environment, as_json)?;
+    present
+        .check_triggers(&sources, &all, &request)
+        .map_err(|mistakes| refuse(&mistakes, as_json))?;
+    Ok(present.plan(db, Files::of(&sources, all), request).await?.diffs())
 }
 
 /// Shows what differs between two revisions, and says whether anything does.

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use farmhand_control::definitions::Files;
-use farmhand_core::definition::{Definitions, load_with};
+use farmhand_core::definition::{Definitions, check_prefix, load_with};
 use farmhand_core::document::{Mistakes, Source};
 use serde_json::json;
 
@@ -19,6 +19,10 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "write NAME=VALUE".to_owned())
 }
 
+fn prefix(text: &str) -> Result<String, String> {
+    check_prefix(text).map(|()| text.to_owned())
+}
+
 /// What the files are in this environment.
 #[derive(Args, Debug)]
 pub(super) struct EnvironmentArgs {
@@ -26,7 +30,7 @@ pub(super) struct EnvironmentArgs {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
     /// Before the names of all jobs, pools and targets that the files define, and wherever they name these: staging-
-    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true, value_parser = prefix)]
     pub(super) prefix: String,
 }
 

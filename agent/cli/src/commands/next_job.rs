@@ -122,7 +122,7 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
     let mut next: Vec<(Timestamp, String)> = jobs::all(db)
         .await?
         .into_iter()
-        .filter_map(|row| row.next_run.map(|at| (at, row.job_id)))
+        .filter_map(|row| Some((next_of(&row)?, row.job_id)))
         .collect();
     next.sort();
     next.truncate(args.count as usize);
@@ -139,6 +139,18 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
         .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
     out::table(&["TIME", "IN", "JOB"], rows.collect());
     Ok(Exit::Ok)
+}
+
+/// Its next instant on a day that no calendar excludes.
+fn next_of(row: &Listed) -> Option<Timestamp> {
+    let at = row.next_run?;
+    if row.spec.get("exclude").is_none() {
+        return Some(at);
+    }
+    match compiled(row) {
+        Ok((schedule, policy)) => due::first_from(&schedule, &policy, at),
+        Err(_) => Some(at),
+    }
 }
 
 /// An hour or a day to a row, with the jobs that are due in it most often first.

@@ -5,6 +5,7 @@ use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
 use super::{Exit, Failure, Outcome, out, progress};
+use farmhand_control::definitions::prefix_of;
 use farmhand_control::{due_now, jobs};
 use farmhand_core::definition::check_name;
 
@@ -12,7 +13,13 @@ pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Out
     if let Err(rule) = check_name(name) {
         return Err(Failure::usage(format!("{name} is not a valid job name")).next(rule));
     }
-    jobs::one(db, former).await?;
+    let source = jobs::one(db, former).await?.source;
+    // Files have the names without it.
+    let prefix = prefix_of(&source, former);
+    let (old, new) = match (former.strip_prefix(prefix), name.strip_prefix(prefix)) {
+        (Some(old), Some(new)) => (old, new),
+        _ => (former, name),
+    };
     let mut outcome = rename(db, former, name, &super::who()).await?;
     if let ApplyOutcome::Blocked(_) = outcome {
         due_now::fire_overdue(db, &[former.to_owned()]).await?;
@@ -31,7 +38,7 @@ pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Out
             );
             let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
             return Err(failure.next(format!(
-                "in one apply, write renamed_from = \"{former}\" in [job.{name}], and {name} in their triggered_by"
+                "in one apply, write renamed_from = \"{old}\" in [job.{new}], and {new} in their triggered_by"
             )));
         }
     }
@@ -42,9 +49,14 @@ pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Out
         out::line(&format!(
             "{former} is {name} now; {runs} of its runs have the new name"
         ));
-        out::note(&format!(
-            "its file: write [job.{name}] with renamed_from = \"{former}\", or the next apply of it is refused"
-        ));
+        out::note(&match name.starts_with(prefix) {
+            true => format!(
+                "its file: write [job.{new}] with renamed_from = \"{old}\", or the next apply of it is refused"
+            ),
+            false => format!(
+                "its file is applied with --prefix {prefix}, with which it cannot be {name}: the next apply of it is refused"
+            ),
+        });
     }
     Ok(Exit::Ok)
 }

@@ -86,6 +86,12 @@ pub(super) fn source_with(prefix: &str, source: &str) -> String {
     format!("{prefix}:{source}")
 }
 
+/// The prefix with which a definition of this name was applied, by its source; nothing where it had none.
+pub fn prefix_of<'a>(source: &'a str, name: &str) -> &'a str {
+    let prefix = source.split_once(':').map_or("", |(prefix, _)| prefix);
+    if name.starts_with(prefix) { prefix } else { "" }
+}
+
 /// A definition as the database has it.
 pub fn value_of(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or(Value::Null)

@@ -24,7 +24,7 @@ use self::files::source_with;
 use crate::{Kind, Refusal, jobs};
 
 pub use diff::{Diff, between, changed, without_path};
-pub use files::{Files, Wanted, source_name, value_of};
+pub use files::{Files, Wanted, prefix_of, source_name, value_of};
 pub use plan::{Of, Step};
 pub use signed::{Signatures, attach, must_be_trusted, parse as parse_signatures, untrusted};
 pub use store::store;
@@ -146,7 +146,8 @@ impl Present {
         all: &Definitions,
         request: &Request,
     ) -> Result<(), Mistakes> {
-        triggers::check(sources, &all.jobs, &self.jobs, &request.scope(self, &[]))
+        let scope = request.scope(self, &[]);
+        triggers::check(sources, &all.jobs, &request.prefix, &self.jobs, &scope)
     }
 
     /// Compares files with what there is.
@@ -258,6 +259,7 @@ impl Plan {
             else {
                 continue;
             };
+            warnings.extend(self.shared_table(job));
             for found in tables::check(db, table).await? {
                 let text = format!("job {}: {}\n  {}", job.name, found.problem, found.fix);
                 if found.fatal {
@@ -274,6 +276,23 @@ impl Plan {
             warnings,
             refusal: refusal.map(|r| r.next("nothing was applied; fix the table or the job file")),
         })
+    }
+
+    /// What is to be said where a job of another environment takes rows of the same table: they are not shared on purpose.
+    fn shared_table(&self, job: &Wanted) -> Option<String> {
+        let own = value_of(&job.spec.table);
+        let same = |other: &&Listed| {
+            let table = &other.spec["table"];
+            let keys = ["schema", "name", "dispatch"];
+            let alike = keys.iter().all(|key| table[*key] == own[*key]);
+            alike && other.enabled && prefix_of(&other.source, &other.job_id) != self.request.prefix
+        };
+        let other = self.present.jobs.iter().find(same)?;
+        Some(format!(
+            "job {}: {} of {} takes rows of the same table, and each row is run by one of the two\n  \
+             give each environment a table of its own, as name = \"${{vars.env}}.outbox\"",
+            job.name, other.job_id, other.source
+        ))
     }
 
     /// Whether there is anything to be done; a signature alone may be new.

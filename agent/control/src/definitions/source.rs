@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use farmhand_core::notify::TargetSpec;
 use farmhand_store::jobs::{Change, Listed, PoolChange, Scope, TargetChange, User};
 
-use super::files::{Files, Wanted};
+use super::files::{Files, Wanted, prefix_of};
 use super::plan::{Shared, Step};
 use crate::{Kind, Refusal};
 
@@ -98,8 +98,17 @@ pub(super) fn other_source(what: &str, name: &str, source: &str) -> Refusal {
             "the {what} {name} is defined by another source: {source}"
         ))
         .next(format!(
-            "apply {source} instead, {here}, or move it here with --take-over"
+            "apply {} instead, {here}, or move it here with --take-over",
+            applied_as(source, name)
         ))
+}
+
+/// As what people apply it: the prefix of its names is an option of its own.
+fn applied_as(source: &str, name: &str) -> String {
+    match prefix_of(source, name) {
+        "" => source.to_owned(),
+        prefix => format!("{} with --prefix {prefix}", &source[prefix.len() + 1..]),
+    }
 }
 
 pub(super) fn needed(what: &str, name: &str, by: &User) -> Refusal {
@@ -109,6 +118,7 @@ pub(super) fn needed(what: &str, name: &str, by: &User) -> Refusal {
             "the {what} {name} would be deleted, and {job_id} of {source} needs it"
         ))
         .next(format!(
-            "keep it in these files, or move it first: apply {source} with --take-over"
+            "keep it in these files, or move it first: apply {} with --take-over",
+            applied_as(source, job_id)
         ))
 }

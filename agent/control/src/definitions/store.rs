@@ -7,7 +7,7 @@ use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, Scope, apply_signed
 use farmhand_store::{Db, reading};
 use jiff::Timestamp;
 
-use super::files::{Files, Wanted};
+use super::files::{Files, Wanted, prefix_of};
 use super::source::{needed, other_source};
 use crate::{Kind, Refusal, due_now};
 
@@ -52,7 +52,11 @@ pub async fn store(
                 } => {
                     decided.insert(job_id, decided_until);
                 }
-                Blocked::Renamed { job_id, to } => return Err(former_name(&job_id, &to)),
+                Blocked::Renamed { job_id, to } => {
+                    let job = wanted.iter().find(|job| job.name == job_id);
+                    let prefix = job.map_or("", |job| prefix_of(&job.source, &job.name));
+                    return Err(former_name(&job_id, &to, prefix));
+                }
                 Blocked::OtherSource { what, name, source } => {
                     return Err(other_source(what, &name, &source));
                 }
@@ -101,11 +105,17 @@ fn no_target(job_id: &str, target: &str) -> Refusal {
         .next(format!("apply a file with [notify.{target}] first"))
 }
 
-/// What a file defines is called something else by now.
-fn former_name(name: &str, now: &str) -> Refusal {
+/// What a file defines is called something else by now. The file has its names without the prefix.
+fn former_name(name: &str, now: &str, prefix: &str) -> Refusal {
+    let fix = match (name.strip_prefix(prefix), now.strip_prefix(prefix)) {
+        (Some(old), Some(new)) => format!(
+            "write [job.{new}] with renamed_from = \"{old}\" in the file; to use the name for another job, remove {now} first"
+        ),
+        _ => format!(
+            "with --prefix {prefix} no file can define {now}: `farmhand job rename {now} {name}` gives it the former name"
+        ),
+    };
     Refusal::new(Kind::Refused, "nothing was applied")
         .why(format!("the job {name} was renamed to {now}"))
-        .next(format!(
-            "write [job.{now}] with renamed_from = \"{name}\" in the file; to use the name for another job, remove {now} first"
-        ))
+        .next(fix)
 }

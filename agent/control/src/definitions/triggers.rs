@@ -13,6 +13,7 @@ use farmhand_store::jobs::{Listed, Scope};
 pub(super) fn check(
     sources: &[Source],
     jobs: &[JobDefinition],
+    prefix: &str,
     present: &[Listed],
     scope: &Scope<'_>,
 ) -> Result<(), Mistakes> {
@@ -30,5 +31,5 @@ pub(super) fn check(
     let pruned: Vec<String> = (others().filter(|job| scope.prunes(&job.source, Some(&job.job_id))))
         .map(|job| job.job_id.clone())
         .collect();
-    check_triggers(sources, jobs, &stays, &pruned)
+    check_triggers(sources, jobs, prefix, &stays, &pruned)
 }

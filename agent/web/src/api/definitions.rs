@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use farmhand_control::definitions::{self, Changes, Diff, Files, Present, Request, Signatures};
-use farmhand_core::definition::load_with;
+use farmhand_core::definition::{check_prefix, load_with};
 use farmhand_core::document::Source;
 use farmhand_core::text::shell_word;
 use farmhand_store::jobs::Change;
@@ -172,6 +172,7 @@ impl Asked {
     fn of(body: JobFiles) -> Result<Self, Problem> {
         let name = definitions::source_name(&body.source).filter(|name| is_name(name, 200));
         let name = name.ok_or_else(|| Problem::bad_request("source is a name of 1 to 200 characters"))?;
+        check_prefix(&body.prefix).map_err(|wrong| Problem::bad_request(format!("prefix: {wrong}")))?;
         if !(1..=MOST).contains(&body.files.len()) || body.set.len() > MOST {
             let most = format!("files has 1 to {MOST} entries, and set at most {MOST}");
             return Err(Problem::bad_request(most));

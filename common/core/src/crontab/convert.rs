@@ -10,7 +10,8 @@ use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Place, Report, Task, parse};
 use crate::definition::NODE_LABEL;
 use crate::import::{
-    Draft, Names, Piece, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note, text_or_list,
+    Draft, Names, Piece, SECRET_COMMAND, Store, has_secret, hide_variable, is_secret, is_variable,
+    secret_note, text_or_list,
 };
 
 /// How the file begins: what cron does and most jobs do not want.
@@ -73,7 +74,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 Line::Variable { name, value } => {
                     state.report.variables += 1;
                     state.variable(number, &name, &value);
-                    let text = format!("# cron: {}", source.trim());
+                    let text = format!("# cron: {}", hide_variable(source.trim(), &name, &value));
                     pieces.extend(state.is_news(&text).then_some(Piece::Comment(text)));
                     if name == "MAILTO" {
                         let mail = state.mailto(number, &value);

@@ -10,7 +10,7 @@ use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice, too_long};
 use super::vars::Vars;
-use super::{JobSpec, needs, prefix as prefixes};
+use super::{JobSpec, needs};
 use crate::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
 
 /// One job as a file defines it.
@@ -57,8 +57,8 @@ pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
     load_with(sources, &BTreeMap::new(), "")
 }
 
-/// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`. What the files define has
-/// the prefix before its name, wherever they name it.
+/// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`. The jobs, pools and
+/// targets that the files define or name have the prefix before their names, one that [`super::check_prefix`] takes.
 ///
 /// # Errors
 /// Every mistake of every file.
@@ -83,7 +83,6 @@ pub fn load_with(
         vars.fill(table, sink);
     }
     faults.extend(vars.unknown(set));
-    faults.extend(prefixes::fault(prefix));
     // They stand on the command line, in no file.
     if let Some(first) = sinks.first() {
         faults

@@ -63,6 +63,7 @@ pub use observe::Enabled;
 pub use params::{ParamError, ParamErrors, check_param, param_text, parse_params, resolve_params};
 pub use placement::{NODE_LABEL, Placement};
 pub use pools::PoolDefinition;
+pub use prefix::check_prefix;
 pub use schema::json_schema;
 pub use spec::*;
 pub use stream_spec::StreamSpec;

@@ -1,38 +1,39 @@
 //! A prefix for all names that files define, so that one set of files serves several environments of one farm.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::load::{Definitions, check_name};
 use super::{FlowSpec, JobSpec};
 
-/// What is wrong with the prefix itself; nothing with none.
-pub(super) fn fault(prefix: &str) -> Option<(String, String)> {
-    let rule = check_name(prefix).err().filter(|_| !prefix.is_empty())?;
-    Some((
-        format!("no name can begin with the prefix `{prefix}`"),
-        rule.to_owned(),
-    ))
+/// A prefix is made as a name is, or there is none.
+///
+/// # Errors
+/// With what is wrong with it, and what it is made of.
+pub fn check_prefix(prefix: &str) -> Result<(), String> {
+    match check_name(prefix) {
+        Err(rule) if !prefix.is_empty() => {
+            Err(format!("no name can begin with the prefix `{prefix}`: {rule}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Definitions {
-    /// Puts the prefix before the names that are defined here, and before them wherever a job of these refers to one.
-    /// The names of other jobs stay as they are written, and so do those of locks: no file defines a lock.
+    /// Puts the prefix before the names that are defined here, and before all names of jobs, pools and targets that a job of these
+    /// refers to: what no file defines is this environment's, too, and never another's. Names of locks stay: no file defines a lock.
     pub(super) fn put_before(&mut self, prefix: &str) {
         if prefix.is_empty() {
             return;
         }
-        let own: BTreeSet<String> = self.jobs.iter().map(|job| job.name.clone()).collect();
-        let job_name = |name: &mut String| {
-            if own.contains(name.as_str()) {
-                before(prefix, name);
-            }
-        };
         for job in &mut self.jobs {
             before(prefix, &mut job.name);
             // It was this environment's job.
             job.renamed_from.iter_mut().for_each(|name| before(prefix, name));
-            job.parents.iter_mut().for_each(|(name, _)| job_name(name));
-            job.spec.triggered_by.iter_mut().for_each(job_name);
+            job.parents.iter_mut().for_each(|(name, _)| before(prefix, name));
+            job.spec
+                .triggered_by
+                .iter_mut()
+                .for_each(|name| before(prefix, name));
             shared(prefix, &mut job.spec);
         }
         self.pools
@@ -68,6 +69,7 @@ fn before(prefix: &str, name: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::check_prefix;
     use crate::definition::{Definitions, load_with};
     use crate::document::Source;
 
@@ -89,14 +91,14 @@ mod tests {
         [job.b]\ntriggered_by = ['a', 'elsewhere']\n[job.b.task.a]\ncommand = 'x'\npool = 'p'\n";
 
     #[test]
-    fn what_the_files_define_gets_the_prefix_wherever_they_name_it_and_nothing_else_does() {
+    fn the_prefix_is_before_what_the_files_define_and_all_jobs_pools_and_targets_that_they_name() {
         let all = read("staging-", FILE).unwrap();
         let (a, b) = (&all.jobs[0], &all.jobs[1]);
         assert_eq!((a.name.as_str(), b.name.as_str()), ("staging-a", "staging-b"));
         assert_eq!(a.renamed_from.as_deref(), Some("staging-old"));
-        assert_eq!(b.spec.triggered_by, ["staging-a", "elsewhere"]);
+        assert_eq!(b.spec.triggered_by, ["staging-a", "staging-elsewhere"]);
         let parents: Vec<&str> = b.parents.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(parents, ["staging-a", "elsewhere"]);
+        assert_eq!(parents, ["staging-a", "staging-elsewhere"]);
         assert_eq!(
             (all.pools[0].name.as_str(), all.targets[0].name.as_str()),
             ("staging-p", "staging-ops")
@@ -152,9 +154,10 @@ mod tests {
         }
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         for prefix in ["-", "a b", "ops/", "ü-", &"x".repeat(101)] {
-            let wrong = read(prefix, FILE).unwrap_err();
-            let what = format!("no name can begin with the prefix `{prefix}`");
-            assert!(wrong.len() == 1 && wrong[0].contains(&what), "{wrong:?}");
+            let wrong = check_prefix(prefix).unwrap_err();
+            let what = format!("no name can begin with the prefix `{prefix}`: use letters");
+            assert!(wrong.starts_with(&what), "{wrong}");
         }
+        assert_eq!((check_prefix(""), check_prefix("staging-")), (Ok(()), Ok(())));
     }
 }

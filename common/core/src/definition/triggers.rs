@@ -113,13 +113,15 @@ pub struct StoredJob {
     pub source: String,
 }
 
-/// Checks the triggers of files together with the jobs that are stored and stay, and those that `--prune` deletes.
+/// Checks the triggers of files together with the jobs that are stored and stay, and those that `--prune` deletes. The names in the
+/// files are those of `jobs` without the prefix.
 ///
 /// # Errors
 /// Unknown parents, and every circle, job by job.
 pub fn check_triggers(
     sources: &[Source],
     jobs: &[JobDefinition],
+    prefix: &str,
     stored: &[StoredJob],
     pruned: &[String],
 ) -> Result<(), Mistakes> {
@@ -144,10 +146,7 @@ pub fn check_triggers(
                 fix: if pruned.contains(&parent) {
                     format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
                 } else {
-                    match closest(&parent, parents.keys().copied()) {
-                        Some(near) => format!("did you mean \"{near}\"?"),
-                        None => "apply that job with this one, or before it".to_owned(),
-                    }
+                    missing(&parent, prefix, parents.keys().copied())
                 },
                 related: None,
             })
@@ -155,6 +154,19 @@ pub fn check_triggers(
         TriggerFault::Cycle(circle) => round(sources, &files, stored, circle),
     });
     Mistakes::check(sources, problems.collect())
+}
+
+/// What to write instead of a parent that is not there, as the file names it.
+fn missing<'a>(parent: &str, prefix: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let written = parent.strip_prefix(prefix).unwrap_or(parent);
+    let near = closest(written, known.filter_map(|name| name.strip_prefix(prefix)));
+    match near {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if prefix.is_empty() => "apply that job with this one, or before it".to_owned(),
+        None => format!(
+            "with the prefix `{prefix}` a job runs after jobs that have it, too: apply that job with this one, or before it"
+        ),
+    }
 }
 
 /// A circle as a problem at its first job that stands in a file; None when none does.

@@ -14,7 +14,9 @@ use serde::Serialize;
 pub(crate) use draft::Draft;
 pub(crate) use name::Names;
 pub use proposal::{Column, Proposal};
-pub(crate) use secrets::{MOST, Store, argv_without_variables, secret_note, stored, without_variables};
+pub(crate) use secrets::{
+    MOST, Store, argv_without_variables, hide_variable, secret_note, stored, without_variables,
+};
 pub use write::is_unedited;
 pub(crate) use write::{Piece, text_or_list};
 
@@ -132,8 +134,9 @@ impl Report {
 /// lies, is none.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     const PLACES: [&str; 4] = ["NAME", "FILE", "PATH", "DIR"];
-    const WORDS: [&str; 7] = [
+    const WORDS: [&str; 8] = [
         "PASS",
+        "PWD",
         "SECRET",
         "TOKEN",
         "APIKEY",
@@ -148,9 +151,20 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let in_address =
         user.is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()));
     !value.is_empty()
-        && !value.starts_with('/')
+        && !is_path(value)
         && (in_address
             || WORDS.iter().any(|word| name.contains(word)) && !PLACES.iter().any(|end| name.ends_with(end)))
+}
+
+/// A path, and no key in base64, which may begin with a slash as well.
+fn is_path(value: &str) -> bool {
+    let has = |of: fn(&u8) -> bool| value.as_bytes().iter().any(of);
+    let is_key = value.len() >= 32
+        && (value.bytes()).all(|b| b.is_ascii_alphanumeric() || b"/+=".contains(&b))
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit);
+    value.starts_with('/') && !is_key
 }
 
 /// Whether a command holds what looks like a password: of a variable before a program, of an option, in a web address.

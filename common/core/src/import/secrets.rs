@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Names, is_secret};
+use super::{Names, has_secret, is_secret};
 use crate::redact::SHORTEST;
+
+/// What stands for a value.
+const HIDDEN: &str = "***";
 
 /// What the agent gives a job.
 const LONGEST: usize = 64 << 10;
@@ -125,7 +128,20 @@ pub(crate) fn hide(text: &mut String, values: &BTreeMap<String, String>) {
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     for value in values {
         if text.contains(value) {
-            *text = text.replace(value, "***");
+            *text = text.replace(value, HIDDEN);
         }
     }
+}
+
+/// The line of a variable, without a value that looks like a password: a job may have it below, or none.
+pub(crate) fn hide_variable(line: &str, name: &str, value: &str) -> String {
+    match line.split_once('=') {
+        Some((left, right)) if is_secret(name, value) => format!("{left}={}", right.replace(value, HIDDEN)),
+        _ => line.to_owned(),
+    }
+}
+
+/// Whether a comment has what looks like a password and is not hidden, as a line that was switched off may.
+pub(super) fn tells_secret(comment: &str) -> bool {
+    has_secret(&comment.trim_start_matches('#').replace(HIDDEN, ""))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::secrets::hide;
+use super::secrets::{hide, tells_secret};
 use super::{Draft, Import, Imported, Report, Store};
 use crate::definition::escape_variables;
 use crate::text::count;
@@ -91,7 +91,7 @@ impl Import {
         store: Store,
     ) -> Self {
         let (mut out, secrets) = (String::new(), store.into_values());
-        let secret = (pieces.iter()).any(|piece| matches!(piece, Piece::Job(draft) if draft.secret));
+        let in_jobs = (pieces.iter()).any(|piece| matches!(piece, Piece::Job(draft) if draft.secret));
         pieces.iter_mut().for_each(|piece| piece.hide(&secrets));
         files.iter_mut().for_each(|report| report.hide(&secrets));
         left_behind(&mut out, &files);
@@ -122,6 +122,8 @@ impl Import {
         }
         out.truncate(out.trim_end().len());
         out.push('\n');
+        let mut comments = out.lines().filter(|line| line.starts_with('#'));
+        let secret = in_jobs || comments.any(tells_secret);
         Self {
             toml: signed(
                 &format!("{OWN}{format}`. Apply it with `farmhand job apply`."),

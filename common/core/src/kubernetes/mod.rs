@@ -7,6 +7,8 @@ mod days;
 mod left_out;
 mod variables;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use days::either_day;
@@ -33,6 +35,10 @@ const GRACE_SECONDS: u64 = 30;
 /// More retries than a job file may say are as good as endless.
 const MOST_RETRIES: u64 = 1_000_000;
 
+/// Whom a container runs as is in its image, and means nothing on a node.
+const USERLESS: &str = "its jobs have no `user`, and run as the nodes' `default_user` or as the agent's own, whomever their \
+    containers ran as: write `user` into `[defaults]` or into each";
+
 const RENDER: &str = "render it first, as with `helm template` or `kubectl kustomize`";
 
 /// Turns CronJobs into one job file. Other kinds of objects are noted.
@@ -40,6 +46,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     let mut store = Store::default();
+    let objects = files.iter().flat_map(|file| file.documents.iter().flat_map(items));
+    let namespaces: BTreeSet<Option<&str>> = (objects.filter(|object| object["kind"] == "CronJob"))
+        .map(|object| object["metadata"]["namespace"].as_str())
+        .collect();
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -62,6 +72,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             let mut reading = Reading {
                 object,
                 machine,
+                many_namespaces: namespaces.len() > 1,
                 report: &mut report,
                 store: &mut store,
             };
@@ -92,6 +103,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     report.refuse(1, name_of(object), problem, fix);
                 }
             }
+        }
+        if report.jobs > 0 {
+            report.note(0, USERLESS);
         }
         reports.push(report);
     }
@@ -127,6 +141,8 @@ fn name_of(object: &Value) -> &str {
 struct Reading<'a> {
     object: &'a Value,
     machine: &'a Machine<'a>,
+    /// The CronJobs of the import are of several namespaces.
+    many_namespaces: bool,
     report: &'a mut Report,
     store: &'a mut Store,
 }

@@ -103,21 +103,32 @@ fn entry(of: &str, key: &str) -> Option<String> {
     (first && entry.len() <= 100 && entry.bytes().all(good)).then_some(entry)
 }
 
-/// That of a variable whose value a Secret must have.
-fn of_secret(from: &Value) -> Option<String> {
-    let reference = &from["secretKeyRef"];
-    let entry = entry(reference["name"].as_str()?, reference["key"].as_str()?)?;
-    (reference["optional"] != true).then_some(entry)
-}
-
 impl Reading<'_> {
+    /// Secrets of two namespaces may have one name.
+    fn entry(&self, of: &str, key: &str) -> Option<String> {
+        let namespace = &self.object["metadata"]["namespace"];
+        match namespace.as_str().filter(|_| self.many_namespaces) {
+            Some(namespace) => entry(&format!("{namespace}.{of}"), key),
+            None => entry(of, key),
+        }
+    }
+
+    /// That of a variable whose value a Secret must have.
+    fn of_secret(&self, from: &Value) -> Option<String> {
+        let reference = &from["secretKeyRef"];
+        let entry = self.entry(reference["name"].as_str()?, reference["key"].as_str()?)?;
+        (reference["optional"] != true).then_some(entry)
+    }
+
     pub(super) fn variables(&mut self, container: &Value) -> Variables {
         let mut all = Variables::default();
         for variable in container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().unwrap_or_default();
             let from = &variable["valueFrom"];
             let kind = from.as_object().and_then(|from| from.keys().next());
-            let entry = of_secret(from).filter(|_| all.elsewhere.len() < MOST && name.len() <= 100);
+            let entry = self
+                .of_secret(from)
+                .filter(|_| all.elsewhere.len() < MOST && name.len() <= 100);
             match (kind, is_variable(name) && !name.starts_with("FARMHAND_"), entry) {
                 (Some(_), true, Some(entry)) => {
                     self.note(&format!(
@@ -146,7 +157,7 @@ impl Reading<'_> {
         let is_secret_part =
             |part: &Part| matches!(part, Part::Variable(name) if all.elsewhere.contains_key(name));
         if all.parts(value).iter().any(is_secret_part)
-            && let Some(entry) = entry(super::name_of(self.object), name)
+            && let Some(entry) = self.entry(super::name_of(self.object), name)
             && all.elsewhere.len() < MOST
         {
             self.note(&format!(

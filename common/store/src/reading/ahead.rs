@@ -115,6 +115,8 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
             // A definition of a newer version has instants that this one cannot tell.
             let spec = serde_json::from_value(job.spec).ok()?;
             let (schedule, policy) = due::compile(&job.job_id, &spec).ok()?;
+            // On a day that a calendar excludes nothing runs.
+            let first = due::first_from(&schedule, &policy, first).filter(|first| *first < end)?;
             (!schedule.is_continuous()).then(|| JobAhead {
                 schedule: schedule.describe(),
                 first,
@@ -124,7 +126,7 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
             })
         })
         .collect();
-    jobs.sort_by_key(|job| job.counts.is_none());
+    jobs.sort_by(|a, b| (a.counts.is_none(), a.first).cmp(&(b.counts.is_none(), b.first)));
     Ok(Ahead {
         edges,
         jobs,

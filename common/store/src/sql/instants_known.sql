@@ -1,8 +1,9 @@
 -- From when on the history tells which instants of a job's present schedule ran: its first revision, the first of those that have this
 -- schedule without a break, its last rename, and the oldest week that is kept. A week of runs is kept or dropped as a whole; what
--- lies in no week is newer.
+-- lies in no week is newer. Business days (LB, 3B) are counted without the days of calendars: with others it is another schedule.
 WITH v AS MATERIALIZED (
-    SELECT r.rev, r.applied_at, ARRAY[r.spec->'schedule', r.spec->'timezone', r.spec->'dst', r.spec->'spread'] AS schedule
+    SELECT r.rev, r.applied_at, ARRAY[r.spec->'schedule', r.spec->'timezone', r.spec->'dst', r.spec->'spread',
+        CASE WHEN r.spec->>'schedule' ~* '[0-9l]b' THEN r.spec->'exclude' END] AS schedule
     FROM farmhand.job_revision r WHERE r.job_id = $1
 ), present AS (
     SELECT v.schedule FROM v JOIN farmhand.job j ON j.job_id = $1 AND j.rev = v.rev
