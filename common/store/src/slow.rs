@@ -40,10 +40,6 @@ pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, S
         #[serde(flatten)]
         exceeded: Exceeded,
     }
-    #[derive(Deserialize)]
-    struct News {
-        run_id: i64,
-    }
     let given: Vec<Given> = (found.iter())
         .map(|(run, exceeded)| Given {
             run_id: run.run_id,
@@ -51,8 +47,8 @@ pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, S
             exceeded: *exceeded,
         })
         .collect();
-    let news: Vec<News> = db
+    let news: Vec<(i64,)> = db
         .rows(stmt!("slow_mark"), &[(&Json(&given), Type::JSON)])
         .await?;
-    Ok(news.into_iter().map(|news| news.run_id).collect())
+    Ok(news.into_iter().map(|(run_id,)| run_id).collect())
 }

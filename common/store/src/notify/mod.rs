@@ -174,17 +174,12 @@ struct Outgoing<'a> {
     body: farmhand_core::notify::Message,
 }
 
-#[derive(Deserialize)]
-struct Free {
-    free: bool,
-}
-
 /// Turns notes into messages, and after them `further` happenings, each with its job: those of one call are dropped
 /// when notes are left or somebody else is at it.
 pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled, StoreError> {
     let mut tx = db.transaction("notify_settle").await?;
-    let lock: Option<Free> = tx.row(stmt!("notify_lock"), &[]).await?;
-    if !lock.is_some_and(|l| l.free) {
+    let lock: Option<(bool,)> = tx.row(stmt!("notify_lock"), &[]).await?;
+    if !lock.is_some_and(|(free,)| free) {
         tx.rollback().await?;
         return Ok(Settled::Busy);
     }

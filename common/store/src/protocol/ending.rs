@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -106,7 +107,7 @@ async fn end(
     cause: Cause,
 ) -> Result<Expired, StoreError> {
     let mut tx = db.transaction("expire").await?;
-    let ended: Option<Ended> = tx.row(statement, params).await?;
+    let ended: Option<Value> = tx.row(statement, params).await?;
     if ended.is_none() {
         tx.commit().await?;
         return Ok(Expired::Changed);
@@ -153,7 +154,7 @@ pub async fn close_if(
     may_free: impl Fn(&Freed) -> bool,
 ) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
-    let ended: Option<Ended> = tx
+    let ended: Option<Value> = tx
         .row(
             stmt!("close"),
             &[
@@ -246,23 +247,11 @@ pub async fn release_held(
 /// Ends due runs that only one node may run, when it has been closed for `gone_for`, was removed or changed its labels.
 /// Returns how many.
 pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        #[expect(dead_code, reason = "only counted")]
-        run_id: i64,
-    }
     let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
-    let rows: Vec<Row> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
+    let rows: Vec<Value> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
     Ok(rows.len())
 }
 
-#[derive(Deserialize)]
-struct Ended {
-    #[expect(dead_code, reason = "that there is a row is the answer")]
-    address: String,
-}
-
-/// Which held runs of ended sessions to free.
 /// Why held runs are freed; the reason they are due again with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Cause {
@@ -283,6 +272,7 @@ impl Cause {
     }
 }
 
+/// Which held runs of ended sessions to free.
 #[derive(Default)]
 struct Scope<'a> {
     address: Option<&'a str>,
