@@ -8,7 +8,7 @@ use tokio_postgres::types::{Json, Type};
 use super::apply::bump;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
-use crate::protocol::{SkipFold, promote, rounds};
+use crate::protocol::{SkipFold, promote_after_end, rounds};
 use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 
@@ -206,9 +206,7 @@ pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Re
     match live {
         Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
         Some(Live { job_id, node: None }) => {
-            if let Err(error) = promote(db, &[job_id]).await {
-                tracing::warn!(%error, "queued runs wait for the next sweep");
-            }
+            promote_after_end(db, vec![job_id]).await;
             Ok(Cancelled::Now)
         }
         None => {

@@ -7,12 +7,11 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::fire::promote;
+use super::fire::promote_after_end;
 use crate::LeaseIdentity;
 use crate::conn::Param;
 use crate::db::{Db, Stmt, Transaction, stmt};
 use crate::error::StoreError;
-use farmhand_core::run::RunState;
 
 /// Where a freed run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,18 +25,6 @@ pub enum FreedTo {
     Cancelled,
     /// Taken over too often (`reason = 'poison'`).
     Failed,
-}
-
-impl FreedTo {
-    /// The final state, if it is one.
-    pub(crate) fn as_final(self) -> Option<RunState> {
-        match self {
-            Self::Due => None,
-            Self::Lost => Some(RunState::Lost),
-            Self::Cancelled => Some(RunState::Cancelled),
-            Self::Failed => Some(RunState::Failed),
-        }
-    }
 }
 
 /// A run whose holder's session ended.
@@ -300,17 +287,9 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
     .await
 }
 
-/// Freed runs that ended may have held others back. The end is committed, so a failure here must not
-/// hide it; the sweep promotes what is missed.
+/// Freed runs that ended may have held others back.
 async fn promote_jobs(db: &Db, freed: &[Freed]) {
-    let mut jobs: Vec<String> = freed
-        .iter()
-        .filter(|f| f.to.as_final().is_some())
-        .map(|f| f.job_id.clone())
-        .collect();
-    jobs.sort();
-    jobs.dedup();
-    if let Err(error) = promote(db, &jobs).await {
-        tracing::warn!(%error, "queued runs wait for the next sweep");
-    }
+    let ended = freed.iter().filter(|f| f.to != FreedTo::Due);
+    let jobs = ended.map(|f| f.job_id.clone()).collect();
+    promote_after_end(db, jobs).await;
 }

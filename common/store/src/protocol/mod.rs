@@ -20,7 +20,7 @@ pub use ending::{
     sweep,
 };
 pub use fenced::{FinishResult, Now};
-pub(crate) use fire::rounds;
+pub(crate) use fire::{promote_after_end, rounds};
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote};
 pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
