@@ -20,6 +20,7 @@ pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test
 use super::conn::Param;
 use super::db::{Db, Stmt, Transaction, stmt};
 use super::error::StoreError;
+use super::protocol::millis;
 use super::snapshot::JobPoint;
 use farmhand_core::notify::{
     About, Channel, End, Happening, Lost, Slow, State, TargetSpec, Tell, Topic, stored,
@@ -295,14 +296,13 @@ pub async fn take_turn(
     address: &str,
     every: std::time::Duration,
 ) -> Result<bool, StoreError> {
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
     let row: Option<Value> = db
         .row(
             stmt!("notify_turn"),
             &[
                 (&turn.name(), Type::TEXT),
                 (&address, Type::TEXT),
-                (&every, Type::INT8),
+                (&millis(every), Type::INT8),
             ],
         )
         .await?;
@@ -356,7 +356,7 @@ pub async fn watch(db: &Db, address: &str, every: std::time::Duration) -> Result
         sql,
         often: false,
     };
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let every = millis(every);
     let params: [Param<'_>; 3] = [
         (&Turn::Deadlines.name(), Type::TEXT),
         (&address, Type::TEXT),

@@ -27,7 +27,7 @@ pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_
 pub use poll::{
     AwaitedLease, CancelWanted, HeldOver, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll,
 };
-pub(crate) use session::set;
+pub(crate) use session::{millis, set};
 pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held,
     raise_sequences, readopt, remind, renew, vouch,

@@ -371,7 +371,7 @@ pub async fn raise_held(db: &Db, epoch: Uuid, held: Duration) -> Result<(), Stor
     Ok(())
 }
 
-pub(super) fn millis(d: Duration) -> i64 {
+pub(crate) fn millis(d: Duration) -> i64 {
     i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
 }
 
