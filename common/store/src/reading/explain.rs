@@ -18,9 +18,6 @@ use crate::protocol;
 use farmhand_core::definition::{JobSpec, Rate};
 use farmhand_core::explain::{Explanation, Facts, Known, Live, Needed, Node, Outcome, Paused, subject};
 
-/// Revisions looked through for the first one.
-const REVISIONS: i64 = 10_000;
-
 /// Walks the gates that a run of a job passes, for the due instant `at`, or for now.
 ///
 /// # Errors
@@ -107,7 +104,7 @@ async fn known(
     run: Option<i64>,
     now: Timestamp,
 ) -> Result<Known, StoreError> {
-    let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
+    let first = jobs::instants_known(db, &row.job_id).await?;
     let outcomes = match at {
         Some(at) => runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
@@ -120,7 +117,7 @@ async fn known(
     let triggers = protocol::triggers(db, &row.job_id).await?;
     Ok(Known {
         spec: spec(row)?,
-        since: revisions.last().map_or(row.applied_at, |first| first.applied_at),
+        since: first.map_or(row.applied_at, |known| known.first_applied),
         applied_at: row.applied_at,
         paused: row.paused.then(|| Paused {
             by: row.paused_by.clone(),
