@@ -389,11 +389,7 @@ impl Session {
                         self.emit(Event::DatabaseAway);
                     }
                 }
-                self.emit(Event::DatabaseDown {
-                    op,
-                    class: e.class(),
-                    error: e.to_string(),
-                });
+                self.emit(Event::database_down(op, e));
             }
         }
     }

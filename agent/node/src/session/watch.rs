@@ -196,13 +196,7 @@ impl Session {
         self.spawn(async move {
             let result = statement.await;
             let answered = result.is_ok();
-            let event = result.unwrap_or_else(|e| {
-                Some(Event::DatabaseDown {
-                    op,
-                    class: e.class(),
-                    error: e.to_string(),
-                })
-            });
+            let event = result.unwrap_or_else(|e| Some(Event::database_down(op, &e)));
             Input::Watched(Watched {
                 token,
                 event,
