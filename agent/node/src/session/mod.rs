@@ -100,8 +100,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Of what no warden is asked to start.
-    fn without_slot(assignment: Assignment, phase: Phase) -> Self {
+    /// As of what no warden is asked to start.
+    fn new(assignment: Assignment, phase: Phase) -> Self {
         Self {
             assignment,
             warden: Kind::Main,
