@@ -150,7 +150,7 @@ impl FailureDetector {
                     address: o.address.clone(),
                     session: o.session,
                 };
-                (key, wait(o.ttl_ms) + millis(o.hold_ms))
+                (key, challenge_after(o.ttl_ms) + millis(o.hold_ms))
             }),
         );
         let awaited = poll.awaited_leases.iter().flatten().map(|l| {
@@ -158,10 +158,10 @@ impl FailureDetector {
                 name: l.name.clone(),
                 shown: l.shown.clone(),
             };
-            (key, wait(l.ttl_ms))
+            (key, challenge_after(l.ttl_ms))
         });
         s.named.observe(received, awaited);
-        self.longest = self.longest.max(wait(poll.database.longest_lease_ms));
+        self.longest = self.longest.max(challenge_after(poll.database.longest_lease_ms));
         let closed = (!poll.database.open).then(|| (poll.database.key(), self.longest));
         s.epoch.observe(received, closed);
         self.since.get_or_insert(received);
@@ -250,8 +250,8 @@ fn lease(ttl_ms: i64) -> LeaseTiming {
     LeaseTiming::at_least(millis(ttl_ms))
 }
 
-/// W of that lease.
-fn wait(ttl_ms: i64) -> Duration {
+/// W of a lease with this TTL.
+pub(crate) fn challenge_after(ttl_ms: i64) -> Duration {
     lease(ttl_ms).challenge_after()
 }
 
