@@ -7,12 +7,12 @@ use farmhand_store::leases;
 use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
-use super::rows::TABLE_RANKS;
 use super::{Input, Session};
 use crate::failure_detector::{EPOCH, held_token, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
+use crate::tables::TABLE_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
