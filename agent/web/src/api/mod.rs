@@ -12,7 +12,7 @@ mod matches;
 mod nodes;
 mod places;
 pub(crate) mod query;
-mod runs;
+pub(crate) mod runs;
 mod stream;
 
 use std::sync::LazyLock;

@@ -13,6 +13,7 @@ use super::parts::time::took;
 use super::parts::words::{self, Sign};
 use super::parts::{cli, link, none};
 use super::{Made, answer};
+use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem};
 
 pub async fn page(State(app): State<App>, caller: Caller, Path(id): Path<i64>) -> Response {
@@ -23,7 +24,7 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(run) = reading::run_row(db, id).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}")));
+        return Err(no_run(id));
     };
     let Some(view) = reading::flow(db, id).await? else {
         return Err(Problem::not_found(format!("run {id} is not a flow"))

@@ -12,6 +12,7 @@ use super::super::parts::time::bytes;
 use super::super::{Made, answer};
 use super::{Searched, lines, search};
 use crate::api::jobs::no_job;
+use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
 
 fn sought(ask: &Searched) -> Result<Sought, Problem> {
@@ -34,9 +35,7 @@ async fn run(app: &App, id: i64, ask: &Searched) -> Result<Made, Problem> {
     let found = app
         .searching(async |db| reading::run_matches(db, id, &sought).await)
         .await?;
-    let Some(found) = found else {
-        return Err(Problem::not_found(format!("there is no run {id}")).hint("/runs lists those there are"));
-    };
+    let found = found.ok_or_else(|| no_run(id))?;
     let content = html! {
         div class="head" {
             div class="grow" {
