@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::many;
 use crate::api::jobs::no_job;
+use crate::api::query::run_number;
 use crate::ui::parts::link;
 use crate::{App, Problem};
 use farmhand_control::{Action, BulkAction};
@@ -96,12 +97,7 @@ impl Asked {
     /// # Errors
     /// When it is not said what it is about, or the job cannot be read.
     pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
-        let field = |wanted: &str| {
-            let found = fields.iter().find(|(name, _)| name == wanted);
-            found
-                .map(|(_, value)| value.trim())
-                .filter(|value| !value.is_empty())
-        };
+        let field = |wanted: &str| many::field(fields, wanted);
         if let Some(bulk) = verb.bulk() {
             return Self::many(app, verb, bulk, fields).await;
         }
@@ -118,11 +114,6 @@ impl Asked {
             action: Err(Problem::bad_request("nothing is asked")),
             about: about.clone(),
         };
-        let number = || {
-            about
-                .parse()
-                .map_err(|_| Problem::bad_request(format!("{about} is not a valid run number")))
-        };
         asked.action = match verb {
             Verb::Run => {
                 let spec = spec(app, &about).await?;
@@ -135,11 +126,11 @@ impl Asked {
             }),
             Verb::Resume => Ok(Action::Resume { job: about }),
             Verb::Cancel => Ok(Action::Cancel {
-                run: number()?,
+                run: run_number(&about)?,
                 firing: field("firing").is_some(),
             }),
             Verb::Retry => Ok(Action::Retry {
-                run: number()?,
+                run: run_number(&about)?,
                 from_failed: field("from_failed").is_some(),
             }),
             Verb::Cordon => Ok(Action::Cordon { node: about }),
