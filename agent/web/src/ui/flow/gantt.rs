@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::sign;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
 
 /// Bars that are drawn; the table has the rest.
@@ -59,8 +60,4 @@ pub fn draw(view: &FlowView) -> Markup {
         div class="legend" aria-hidden="true" { span { "◆ and a thick foot: on the critical path" } }
         @if left_out > 0 { p class="body muted" { (left_out) " more are in the table." } }
     }
-}
-
-fn percent(x: f64) -> String {
-    format!("{x:.3}%")
 }

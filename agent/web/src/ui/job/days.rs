@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use crate::ui::parts::icons::Icon;
 use crate::ui::parts::link;
 use crate::ui::parts::none;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
 use crate::ui::parts::words::{self, Sign, Tone};
 
@@ -197,11 +198,11 @@ fn durations(days: &JobDays) -> Markup {
 }
 
 fn bar(day: &JobDay, d: Durations, [x, step]: [f64; 2], tall: &dyn Fn(i64) -> f64) -> Markup {
-    let middle = format!("{:.3}%", x + step / 2.0);
+    let middle = percent(x + step / 2.0);
     html! {
         g {
             title { (day.day) ": median " (lasted(d.p50_ms)) ", p95 " (lasted(d.p95_ms)) ", longest " (lasted(d.longest_ms)) }
-            rect class="f-ok" x=(format!("{:.3}%", x + step * 0.1)) width=(format!("{:.3}%", step * 0.8))
+            rect class="f-ok" x=(percent(x + step * 0.1)) width=(percent(step * 0.8))
                 y=(format!("{:.1}", HEIGHT - tall(d.p50_ms))) height=(format!("{:.1}", tall(d.p50_ms))) {}
             line class="p95" x1=(middle) x2=(middle) y1=(format!("{:.1}", HEIGHT - tall(d.p95_ms))) y2=(HEIGHT) {}
             @if day.outlier {

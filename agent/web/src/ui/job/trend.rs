@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::ui::parts::link;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::{ago, took};
 use crate::ui::parts::words;
 
@@ -40,7 +41,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
             svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
                 @for (n, (cell, lasted)) in points.iter().enumerate() {
                     @let sign = words::run(cell.state);
-                    rect class=(format!("f-{}", sign.tone.as_str())) x=(format!("{:.3}%", n as f64 * step)) width=(format!("{:.3}%", step * 0.8))
+                    rect class=(format!("f-{}", sign.tone.as_str())) x=(percent(n as f64 * step)) width=(percent(step * 0.8))
                         y=(format!("{:.1}", HEIGHT - tall(*lasted))) height=(format!("{:.1}", tall(*lasted))) {
                         title { "run " (cell.run_id) ", " (took(*lasted)) ", " (sign.word) }
                     }

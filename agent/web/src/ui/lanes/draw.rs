@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use super::arrange::{AXIS, BAND, BAR};
 use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture, Shade};
 use crate::ui::parts::icons::Icon;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::{ran, took};
 use crate::ui::parts::words::{self, Sign, Tone};
 
@@ -245,10 +246,6 @@ fn legend() -> Markup {
             (entry(Tone::Lost, Icon::Fence, "stale holder fenced"))
         }
     }
-}
-
-fn percent(x: f64) -> String {
-    format!("{x:.3}%")
 }
 
 fn two(y: f64) -> String {
