@@ -17,9 +17,9 @@ use farmhand_engine::flow::fifo::{Directory, Fifos};
 use farmhand_engine::flow::guardian::{Guardian, Spared};
 use farmhand_engine::flow::plan;
 use farmhand_engine::flow::rundir::RunDir;
-use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
+use farmhand_os::signal::Signals;
 
 use super::flow::time;
 use super::{Exit, Failure, Outcome};

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use farmhand_os::signal::stray;
+use farmhand_os::signal::{block, stray};
 
 /// What the loop is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +29,9 @@ impl Signals {
     /// # Errors
     /// None that a valid set can cause.
     pub(super) fn take() -> io::Result<Self> {
-        // SAFETY: the set is plain data, initialised by sigemptyset before it is read.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            // Stray ones are taken and dropped.
-            let taken = ENDING.into_iter().chain([libc::SIGCHLD]);
-            for signal in taken.chain(stray()) {
-                libc::sigaddset(&mut set, signal);
-            }
-            match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
-                0 => Ok(Self(set)),
-                code => Err(io::Error::from_raw_os_error(code)),
-            }
-        }
+        // Stray ones are taken and dropped.
+        let taken = ENDING.into_iter().chain([libc::SIGCHLD]);
+        block(taken.chain(stray())).map(Self)
     }
 
     /// The next event, at most after `timeout`.

@@ -21,10 +21,10 @@ use farmhand_engine::flow::plan;
 use farmhand_engine::flow::preload::{Preload, PreloadError};
 use farmhand_engine::flow::report::Report;
 use farmhand_engine::flow::rundir::{RunDir, RunDirError};
-use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
 use farmhand_os::memory;
+use farmhand_os::signal::Signals;
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
