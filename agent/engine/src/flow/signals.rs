@@ -1,6 +1,10 @@
 //! Ends of children, and the group signals of tasks.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+
+use farmhand_os::reap::{self, Peek, Usage};
 
 /// A child that ended. Its number, and so its group's, stays taken until it is reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +42,9 @@ impl Exit {
 impl Ended {
     /// The next child that has ended, if any.
     pub fn next() -> Option<Self> {
-        // SAFETY: fills a zeroed plain struct; looks without reaping.
-        unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            let found = libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 && info.si_pid() != 0;
-            found.then(|| Self(info.si_pid()))
+        match reap::peek() {
+            Peek::Zombie(pid) => Some(Self(pid)),
+            Peek::Childless | Peek::Nothing => None,
         }
     }
 
@@ -54,35 +55,28 @@ impl Ended {
 
     /// Takes its status and what it used.
     pub fn reap(self) -> Exit {
-        let mut status = 0;
-        // SAFETY: reaps a child that is known to have ended, into initialised plain data.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::wait4(self.0, &raw mut status, 0, &raw mut usage);
-            usage
+        let Some(reaped) = reap::one(self.0) else {
+            return Exit::default();
         };
-        let time = |t: libc::timeval| {
-            let micros = t.tv_sec * 1_000_000 + t.tv_usec;
-            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-        };
+        let (status, usage) = (ExitStatus::from_raw(reaped.status), reaped.usage);
         Exit {
-            code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
-            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            cpu: Some(time(usage.ru_utime) + time(usage.ru_stime)),
-            max_rss_bytes: (usage.ru_maxrss > own_peak())
-                .then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
+            code: status.code(),
+            signal: status.signal(),
+            cpu: Some(Duration::from_micros(usage.user_us + usage.sys_us)),
+            max_rss_bytes: Some(usage.max_rss_bytes).filter(|most| *most > own_peak()),
         }
     }
 }
 
-/// This process's own largest size. KiB.
-fn own_peak() -> libc::c_long {
+/// This process's own largest size.
+fn own_peak() -> u64 {
     // SAFETY: fills initialised plain data.
-    unsafe {
+    let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage.ru_maxrss
-    }
+        usage
+    };
+    Usage::from(usage).max_rss_bytes
 }
 
 /// Until when a process may run, and why it was asked to end.
