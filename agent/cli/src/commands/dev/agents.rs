@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::DevArgs;
 use crate::commands::{Exit, Failure};
 use crate::embedded::end_with_parent;
+use farmhand_os::signal::unblock_all;
 
 /// This binary as a command that talks to the farm's database and knows no other settings.
 pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
@@ -22,6 +23,8 @@ pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
         }
     }
     command.env("FARMHAND_DATABASE_URL", url);
+    // SAFETY: a plain system call; the signals that this process takes by asking are not blocked for another.
+    unsafe { command.pre_exec(unblock_all) };
     Ok(command)
 }
 

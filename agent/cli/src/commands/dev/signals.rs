@@ -20,7 +20,7 @@ pub(super) enum Event {
 /// Ctrl-C, SIGTERM, the end of the terminal.
 const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The set of signals that this process takes by asking. Children start with none blocked.
+/// The set of signals that this process takes by asking. A child inherits the mask, unless it undoes that.
 pub(super) struct Signals(libc::sigset_t);
 
 impl Signals {
