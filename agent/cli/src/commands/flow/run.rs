@@ -37,10 +37,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
     /// For each task that has no timeout of its own
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Between asking a task to end and ending it
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
     /// Where FIFOs, output and the record go [default: a private directory that is deleted after success]
     #[arg(long, value_name = "DIR")]
@@ -60,10 +60,6 @@ pub(crate) struct RunArgs {
     /// Draw when each task waited and ran
     #[arg(long)]
     gantt: bool,
-}
-
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text)
 }
 
 pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
