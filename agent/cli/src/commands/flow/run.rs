@@ -1,6 +1,6 @@
 //! `farmhand flow run`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use farmhand_core::document::parse_duration;
 use farmhand_core::flow::{Action, Course, Task};
 use farmhand_core::graph::Graph;
 
-use super::SourceArgs;
+use super::{Loaded, SourceArgs};
 use crate::commands::{Exit, Failure, Outcome, out};
 use farmhand_core::input::flow::Handed;
 use farmhand_engine::flow::engine::{Engine, Options, Tools};
@@ -63,23 +63,30 @@ pub(crate) struct RunArgs {
 }
 
 pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
-    let mut flow = flow(args)?;
-    flow.source.judge(&flow.graph)?;
+    let (flow, graph, mut done) = flow(args)?;
+    flow.source.judge(&graph)?;
     refuse_unexecutable(&flow.tasks)?;
     if args.dry_run {
-        return dry_run(&flow.tasks, &flow.graph, json);
+        return dry_run(&flow.tasks, &graph, json);
     }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
     if args.resume {
-        flow.done = dir.finished()?;
+        done = dir.finished()?;
     }
-    let (report, total) = execute(args, json, &flow, dir)?;
-    conclude(args, json, &flow.tasks, &flow.graph, report, total)
+    let (report, total) = execute(args, json, &flow, &graph, &done, dir)?;
+    conclude(args, json, &flow.tasks, &graph, report, total)
 }
 
-fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Report, usize), Failure> {
-    let (tasks, graph) = (&flow.tasks, &flow.graph);
-    let course = Course::new(tasks, graph, args.limit(flow.jobs), &flow.done)
+fn execute(
+    args: &RunArgs,
+    json: bool,
+    flow: &Loaded,
+    graph: &Graph,
+    done: &BTreeSet<String>,
+    dir: RunDir,
+) -> Result<(Report, usize), Failure> {
+    let tasks = &flow.tasks;
+    let course = Course::new(tasks, graph, args.limit(flow.jobs), done)
         .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
         .with_pools(&flow.pools);
     let deps = dir.deps();
@@ -107,7 +114,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         .map(Task::name)
         .collect();
     let spawner = Spawner::new(&set)?;
-    let preload = flow.preload.as_deref();
+    let preload = args.preload.as_deref().or(flow.preload.as_deref());
     let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
     let preload = loaded.transpose()?;
     if let Some(leader) = preload.as_ref().and_then(Preload::pid) {
@@ -137,39 +144,18 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
     Ok((engine.run(), total))
 }
 
-struct Flow {
-    tasks: Vec<Task>,
-    source: SourceArgs,
-    jobs: Option<u32>,
-    graph: Graph,
-    /// Not to run again.
-    done: BTreeSet<String>,
-    preload: Option<PathBuf>,
-    /// Places of the pools of its tasks.
-    pools: BTreeMap<String, u32>,
-}
-
-fn flow(args: &RunArgs) -> Result<Flow, Failure> {
-    let (loaded, graph, done) = if args.from_run {
-        let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
-            Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
-        })?;
-        let loaded = args.source.described(&handed.flow)?;
-        let graph = super::graph(&loaded.tasks);
-        (loaded, graph, handed.done)
-    } else {
+/// The tasks, their graph, and those that are not to run again.
+fn flow(args: &RunArgs) -> Result<(Loaded, Graph, BTreeSet<String>), Failure> {
+    if !args.from_run {
         let (loaded, graph) = args.source.read()?;
-        (loaded, graph, BTreeSet::new())
-    };
-    Ok(Flow {
-        tasks: loaded.tasks,
-        source: loaded.source,
-        jobs: loaded.jobs,
-        graph,
-        done,
-        preload: args.preload.clone().or(loaded.preload),
-        pools: loaded.pools,
-    })
+        return Ok((loaded, graph, BTreeSet::new()));
+    }
+    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
+    })?;
+    let loaded = args.source.described(&handed.flow)?;
+    let graph = super::graph(&loaded.tasks);
+    Ok((loaded, graph, handed.done))
 }
 
 impl RunArgs {
