@@ -13,6 +13,7 @@ use super::DevArgs;
 use crate::commands::{Exit, Failure};
 use crate::embedded::end_with_parent;
 use farmhand_os::signal::unblock_all;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// This binary as a command that talks to the farm's database and knows no other settings.
 pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
@@ -92,9 +93,8 @@ impl Agents {
 
     /// Has every agent look for work now.
     pub(super) fn look(&self) {
-        for pid in self.all.iter().filter_map(Agent::pid) {
-            // SAFETY: signals a child that has not been reaped.
-            unsafe { libc::kill(pid.cast_signed(), libc::SIGALRM) };
+        for child in self.all.iter().filter_map(|agent| agent.child.as_ref()) {
+            let _ = kill_process(Pid::from_child(child), Signal::ALARM);
         }
     }
 
