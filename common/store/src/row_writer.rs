@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::error::SqlState;
@@ -72,7 +73,7 @@ impl RowWriter {
                 visited.push(job);
             };
             if !done {
-                return Ok(wait.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+                return Ok(wait.map(from_millis));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::usual::Exceeded;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
@@ -26,7 +27,7 @@ pub struct Running {
 impl Running {
     /// Since its attempt started.
     pub fn lasted(&self) -> Duration {
-        Duration::from_millis(self.lasted_ms.max(0).unsigned_abs())
+        from_millis(self.lasted_ms)
     }
 }
 

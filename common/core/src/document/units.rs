@@ -99,6 +99,11 @@ pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// So many milliseconds, as the database has them; nothing of a negative number.
+pub fn from_millis(n: i64) -> Duration {
+    Duration::from_millis(u64::try_from(n).unwrap_or(0))
+}
+
 /// The shortest text that [`parse_duration`] reads as this duration; below a millisecond is cut off.
 pub fn duration_text(duration: Duration) -> String {
     let mut rest = millis(duration);

@@ -1,7 +1,5 @@
 //! Why a job does not run, of what the database knows.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_postgres::types::Type;
@@ -16,6 +14,7 @@ use crate::pools::{GateFacts, gate_facts};
 use crate::protocol;
 
 use farmhand_core::definition::{JobSpec, Rate};
+use farmhand_core::document::from_millis;
 use farmhand_core::explain::{Explanation, Facts, Known, Live, Needed, Node, Outcome, Paused, subject};
 
 /// Walks the gates that a run of a job passes, for the due instant `at`, or for now.
@@ -150,7 +149,7 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
     let rate = facts.rate_count.zip(facts.rate_ms).map(|(count, ms)| {
         Rate {
             count: u32::try_from(count).unwrap_or(u32::MAX),
-            window: Duration::from_millis(ms.unsigned_abs()),
+            window: from_millis(ms),
         }
         .to_string()
     });

@@ -1,8 +1,8 @@
 //! The last days of a job: a cell per day, success rates, how long its successes took.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
 use farmhand_store::reading::{Durations, JobDay, JobDays};
@@ -242,7 +242,7 @@ fn table(days: &JobDays) -> Markup {
 }
 
 fn lasted(ms: i64) -> String {
-    took(Duration::from_millis(ms.max(0).unsigned_abs()))
+    took(from_millis(ms))
 }
 
 #[cfg(test)]

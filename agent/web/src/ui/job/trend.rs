@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::run::RunState;
 use farmhand_core::usual::{Usual, success_permille};
 use farmhand_store::reading::Cell;
@@ -22,7 +23,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
     let mut points: Vec<(&Cell, Duration)> = cells
         .iter()
         .filter(|c| c.state.is_final())
-        .filter_map(|c| Some((c, Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+        .filter_map(|c| Some((c, from_millis(c.duration_ms?))))
         .take(POINTS)
         .collect();
     points.reverse();
@@ -74,7 +75,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
 /// How long those that succeeded took; none of a few.
 fn usual(cells: &[Cell]) -> Option<Usual> {
     let good = cells.iter().filter(|c| c.state == RunState::Succeeded);
-    Usual::of(good.filter_map(|c| Some(Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+    Usual::of(good.filter_map(|c| Some(from_millis(c.duration_ms?))))
 }
 
 fn rate(cells: &[Cell]) -> String {
