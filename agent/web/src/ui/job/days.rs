@@ -46,8 +46,7 @@ pub fn days(days: &JobDays) -> Markup {
 /// Why they are not shown.
 pub fn unread(error: &StoreError) -> Markup {
     tracing::warn!("the days of a job: {error}");
-    let slow = matches!(error, StoreError::TimedOut { .. })
-        || matches!(error, StoreError::Sql { code, .. } if code == "57014");
+    let slow = error.is_too_slow() || matches!(error, StoreError::TimedOut { .. });
     html! {
         p class="callout warn" role="status" {
             @if slow { "These days could not be read in time." } @else { "These days could not be read; the agent’s log says why." }
