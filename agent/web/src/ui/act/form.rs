@@ -304,9 +304,7 @@ async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
     let Some(listed) = jobs::job(db, name).await? else {
         return Err(no_job(db, name).await);
     };
-    serde_json::from_value(listed.spec).map_err(|e| {
-        Problem::refused(format!("the definition of {name} is of a newer version")).detail(e.to_string())
-    })
+    Ok(farmhand_control::jobs::spec(&listed)?)
 }
 
 fn submission(
