@@ -179,7 +179,7 @@ fn labels(node: &NodeItem) -> Markup {
 }
 
 fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
-    let is = matches!(node.state.as_str(), "cordoned" | "draining");
+    let is = matches!(node.state, NodeState::Cordoned | NodeState::Draining);
     html! {
         @if is { @if let Some(by) = &node.withheld_by { br; small { "by " (by) } } }
         @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { br; small { (why) } }

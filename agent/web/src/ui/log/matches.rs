@@ -3,6 +3,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_core::text::count;
 use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
 use maud::{Markup, html};
 
@@ -108,18 +109,10 @@ async fn made(app: &App, section: Section, text: &str, content: Markup) -> Resul
 }
 
 fn shown(found: &LogMatches, attempt: Option<i32>) -> Markup {
-    let count = |n: i64, one: &str| {
-        if n == 1 {
-            format!("1 {one}")
-        } else {
-            format!("{n} {one}s")
-        }
-    };
-    let lines_found = i64::try_from(found.items.len()).unwrap_or(i64::MAX);
     html! {
         div class="body" {
             p id="searched" {
-                b { (count(lines_found, "line")) } " in the stored output of "
+                b { (count(found.items.len(), "line")) } " in the stored output of "
                 @if let Some(attempt) = attempt { "attempt " (attempt) " of " }
                 (count(found.runs, "run")) ", " (bytes(found.bytes)) "."
             }
