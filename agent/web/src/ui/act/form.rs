@@ -1,6 +1,6 @@
 //! What an action's form asks for, and the action that its fields make.
 
-use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, parse_params};
+use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, param_text, parse_params};
 use farmhand_store::Role;
 use farmhand_store::jobs;
 use maud::{Markup, html};
@@ -250,10 +250,7 @@ impl Asked {
 
     fn param(&self, name: &str, param: &ParamSpec) -> Markup {
         let field = format!("{PARAM}{name}");
-        let default = param
-            .default
-            .as_ref()
-            .map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
+        let default = param.default.as_ref().map(param_text);
         html! {
             div class="field" {
                 label for=(field) { code { (name) } " " small { (word(param.kind)) @if param.required { ", needed" } } }
