@@ -9,7 +9,7 @@ mod follow;
 pub(crate) mod jobs;
 mod logs;
 mod matches;
-mod nodes;
+pub(crate) mod nodes;
 mod places;
 pub(crate) mod query;
 pub(crate) mod runs;

@@ -17,6 +17,7 @@ use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
 use super::{Made, answer};
+use crate::api::nodes::no_node;
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -209,9 +210,7 @@ async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Probl
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(node) = reading::node(db, address).await? else {
-        return Err(
-            Problem::not_found(format!("there is no node {address}")).hint("/nodes lists those there are")
-        );
+        return Err(no_node(address));
     };
     let filter = EventsFilter {
         node: Some(address.to_owned()),
