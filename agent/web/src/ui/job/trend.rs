@@ -81,7 +81,7 @@ fn usual(cells: &[Cell]) -> Option<Usual> {
 fn rate(cells: &[Cell]) -> String {
     let count = |states: &[RunState]| cells.iter().filter(|c| states.contains(&c.state)).count();
     let good = count(&[RunState::Succeeded]);
-    let bad = count(&[RunState::Failed, RunState::TimedOut, RunState::Lost]);
+    let bad = count(RunState::FAILURES);
     match success_permille(good, bad) {
         Some(rate) => format!(
             "{}.{} % of the last {} runs succeeded.",
