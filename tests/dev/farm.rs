@@ -158,6 +158,7 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
         let pending = status.lines().find_map(|l| l.strip_prefix("ShdPnd:"));
         let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let sent = pending.is_some_and(|set| set & (1 << (libc::SIGALRM - 1)) != 0);
+        assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
         if sent { Ok(()) } else { Err(status) }
     });
     kill(agent, libc::SIGCONT);

@@ -9,12 +9,9 @@ use jiff::Timestamp;
 use crate::fixture::{Farm, failure, past, spec, success};
 
 /// Recorded an hour after its start.
-fn late(end: Finish, ran_ms: Option<i64>) -> Finish {
-    Finish {
-        started_at: Some(past(3_600)),
-        ran_ms,
-        ..end
-    }
+fn late(mut end: Finish, ran_ms: Option<i64>) -> Finish {
+    (end.measured.started_at, end.measured.ran_ms) = (Some(past(3_600)), ran_ms);
+    end
 }
 
 #[tokio::test]
@@ -69,18 +66,15 @@ async fn an_attempt_that_does_not_end_its_run_keeps_what_was_measured() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     let mut failed = failure(&me, &run, Duration::ZERO);
-    (failed.started_at, failed.ran_ms) = (Some(past(3_600)), Some(7));
+    (failed.measured.started_at, failed.measured.ran_ms) = (Some(past(3_600)), Some(7));
     retry(&farm.db, &[failed]).await.unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     let detail = reading::run(&farm.db, run.run_id).await.unwrap().unwrap();
     let told: Vec<Option<i64>> = detail.attempts.iter().map(|a| a.ran_ms).collect();
     assert_eq!(told, [Some(7), None]);
     // Never started: there is nothing to measure.
-    let never = Finish {
-        started_at: None,
-        ran_ms: None,
-        ..success(&me, &again)
-    };
+    let mut never = success(&me, &again);
+    (never.measured.started_at, never.measured.ran_ms) = (None, None);
     finish(&farm.db, &[never]).await.unwrap();
     assert_eq!(
         reading::run(&farm.db, run.run_id)

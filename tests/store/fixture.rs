@@ -7,7 +7,8 @@ use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{
-    Claimed, Finish, FinishResult, Fire, Fired, NodeInfo, Opened, Retry, claim, expire, finish, fire, open,
+    Claimed, Finish, FinishResult, Fire, Fired, Measured, NodeInfo, Opened, Retry, claim, expire, finish,
+    fire, open,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
@@ -223,12 +224,14 @@ pub fn success(me: &LeaseIdentity, run: &Claimed) -> Finish {
         exit_code: Some(0),
         signal: None,
         reason: None,
-        started_at: Some(Timestamp::now()),
-        ran_ms: None,
-        cpu_ms: Some(5),
-        max_rss_bytes: Some(1 << 20),
-        output_bytes: Some(3),
-        output_dropped: Some(0),
+        measured: Measured {
+            started_at: Some(Timestamp::now()),
+            ran_ms: None,
+            cpu_ms: Some(5),
+            max_rss_bytes: Some(1 << 20),
+            output_bytes: Some(3),
+            output_dropped: Some(0),
+        },
         again: None,
     }
 }
@@ -244,12 +247,7 @@ pub fn failure(me: &LeaseIdentity, run: &Claimed, delay: Duration) -> Retry {
         exit_code: Some(3),
         signal: None,
         reason: None,
-        started_at: None,
-        ran_ms: None,
-        cpu_ms: None,
-        max_rss_bytes: None,
-        output_bytes: None,
-        output_dropped: None,
+        measured: Measured::default(),
         delay,
     }
 }

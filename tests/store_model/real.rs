@@ -5,7 +5,8 @@ use std::time::Duration;
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, submit};
 use farmhand_store::protocol::{
-    self, Attempt, Closed, Expired, Finish, FinishResult, Freed, NodeInfo, Opened, Release, Renewed, Retry,
+    self, Attempt, Closed, Expired, Finish, FinishResult, Freed, Measured, NodeInfo, Opened, Release,
+    Renewed, Retry,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
@@ -361,12 +362,7 @@ fn success(of: Attempt, held: Held) -> Finish {
         exit_code: Some(0),
         signal: None,
         reason: None,
-        started_at: None,
-        ran_ms: None,
-        cpu_ms: None,
-        max_rss_bytes: None,
-        output_bytes: None,
-        output_dropped: None,
+        measured: Measured::default(),
         again: None,
     }
 }
@@ -382,12 +378,7 @@ fn failure(of: Attempt, held: Held) -> Retry {
         exit_code: Some(1),
         signal: None,
         reason: None,
-        started_at: None,
-        ran_ms: None,
-        cpu_ms: None,
-        max_rss_bytes: None,
-        output_bytes: None,
-        output_dropped: None,
+        measured: Measured::default(),
         delay: Duration::ZERO,
     }
 }

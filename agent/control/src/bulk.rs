@@ -28,7 +28,7 @@ impl BulkAction {
     pub fn states(self) -> &'static [RunState] {
         match self {
             Self::Cancel => &[RunState::Due, RunState::Running],
-            Self::Retry => &[RunState::Failed, RunState::TimedOut, RunState::Lost],
+            Self::Retry => RunState::FAILURES,
         }
     }
 

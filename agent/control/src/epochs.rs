@@ -1,13 +1,13 @@
 //! A new epoch, by hand.
 
-use farmhand_core::lease::FENCE_BITS;
+use farmhand_core::lease::{FENCE_BITS, MAX_REMEMBERED_EPOCH};
 use farmhand_store::Db;
 use farmhand_store::epochs::{self, Epoch};
 
 use crate::{Kind, Refusal};
 
-/// Epochs end at twice this number. A farm that used them up could never be replaced again.
-const LAST: i64 = 1 << 21;
+/// No memory of a farm has such a fence.
+const BEYOND: i64 = (MAX_REMEMBERED_EPOCH + 1) << FENCE_BITS;
 
 /// The epoch that the next one must be above, so that its fences are above `above`.
 ///
@@ -16,9 +16,9 @@ const LAST: i64 = 1 << 21;
 pub fn floor(shown: &Epoch, above: Option<i64>) -> Result<i64, Refusal> {
     let Some(above) = above else { return Ok(0) };
     let epoch = above >> FENCE_BITS;
-    if epoch >= LAST {
+    if above >= BEYOND {
         return Err(Refusal::usage(format!("{above} cannot be a fence of this farm"))
-            .why(format!("fences are below {}", LAST << FENCE_BITS))
+            .why(format!("fences are below {BEYOND}"))
             .next("give the highest FARMHAND_FENCE that your targets have stored"));
     }
     if above <= (shown.epoch << FENCE_BITS) + shown.fence {
@@ -97,7 +97,7 @@ mod tests {
         for above in [1, 4 << FENCE_BITS, (5 << FENCE_BITS) + 100] {
             assert_eq!(of(above), Err(Kind::Refused), "{above}");
         }
-        for above in [LAST << FENCE_BITS, i64::MAX] {
+        for above in [BEYOND, i64::MAX] {
             assert_eq!(of(above), Err(Kind::Usage), "{above}");
         }
     }

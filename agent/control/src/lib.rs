@@ -17,7 +17,7 @@ mod refusal;
 pub mod runs;
 
 use farmhand_core::cause::CauseKind;
-use farmhand_core::definition::Overlap;
+use farmhand_core::definition::{Overlap, param_text};
 use farmhand_store::Role;
 use farmhand_store::jobs::Once;
 use farmhand_store::restrictions::About;
@@ -217,8 +217,8 @@ impl Action {
             Self::Submit { job, params, overlap } => {
                 let mut text = with("job run", job);
                 for (name, value) in params {
-                    let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    text.push_str(&format!(" -p {}", shell_word(&format!("{name}={plain}"))));
+                    let pair = format!("{name}={}", param_text(value));
+                    text.push_str(&format!(" -p {}", shell_word(&pair)));
                 }
                 if *overlap != Overlap::Allow {
                     text.push_str(&format!(" --overlap {overlap}"));

@@ -18,7 +18,7 @@ pub async fn one(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
 }
 
 /// What is said of an address that no node has.
-pub fn no_node(address: &str) -> Refusal {
+pub(crate) fn no_node(address: &str) -> Refusal {
     Refusal::new(
         Kind::NotFound,
         format!("there is no node with the address {address}"),
@@ -27,7 +27,7 @@ pub fn no_node(address: &str) -> Refusal {
 }
 
 /// What is said of a name that no pool has.
-pub fn no_pool(name: &str) -> Refusal {
+pub(crate) fn no_pool(name: &str) -> Refusal {
     Refusal::new(Kind::NotFound, format!("there is no pool {name}")).next(format!(
         "`farmhand pool ls` shows the pools; [pool.{name}] in a job file makes one"
     ))

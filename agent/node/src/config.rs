@@ -95,6 +95,10 @@ impl AgentConfig {
         let differs = [
             ("database_url", self.database_url != new.database_url),
             (
+                "rows_database_url",
+                self.rows_database_url != new.rows_database_url,
+            ),
+            (
                 "definitions_database_url",
                 self.definitions_database_url != new.definitions_database_url,
             ),

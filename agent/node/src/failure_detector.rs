@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::lease::{
     BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NamedKey, NodeKey, SilentNode, Stopwatches,
 };
@@ -162,7 +163,7 @@ impl FailureDetector {
                     address: o.address.clone(),
                     session: o.session,
                 };
-                (key, wait(o.ttl_ms) + millis(o.hold_ms))
+                (key, challenge_after(o.ttl_ms) + from_millis(o.hold_ms))
             }),
         );
         let awaited = poll.awaited_leases.iter().flatten().map(|l| {
@@ -170,10 +171,10 @@ impl FailureDetector {
                 name: l.name.clone(),
                 shown: l.shown.clone(),
             };
-            (key, wait(l.ttl_ms))
+            (key, challenge_after(l.ttl_ms))
         });
         s.named.observe(received, awaited);
-        self.longest = self.longest.max(wait(poll.database.longest_lease_ms));
+        self.longest = self.longest.max(challenge_after(poll.database.longest_lease_ms));
         let closed = (!poll.database.open).then(|| (poll.database.key(), self.longest));
         s.epoch.observe(received, closed);
         self.since.get_or_insert(received);
@@ -187,7 +188,7 @@ impl FailureDetector {
     /// For how long of a hold this epoch has been watched, when that is more than the database says by a tenth and a
     /// second: an attempt that it does not know lives for that long beyond its lease.
     pub(crate) fn held(&self, now: BootInstant, poll: &Poll) -> Option<Duration> {
-        let known = millis(poll.database.held_ms);
+        let known = from_millis(poll.database.held_ms);
         let held = now.saturating_since(self.since?).saturating_sub(self.longest);
         let more = held > known + known / 10 + Duration::from_secs(1);
         (more && !self.slewed && poll.database.open).then_some(held)
@@ -259,16 +260,12 @@ pub(crate) fn named_token(k: &NamedKey) -> String {
 
 /// The lease whose TTL a row states; a row with a TTL that no agent may have is given the shortest.
 fn lease(ttl_ms: i64) -> LeaseTiming {
-    LeaseTiming::at_least(millis(ttl_ms))
+    LeaseTiming::at_least(from_millis(ttl_ms))
 }
 
-/// W of that lease.
-fn wait(ttl_ms: i64) -> Duration {
+/// W of a lease with this TTL.
+pub(crate) fn challenge_after(ttl_ms: i64) -> Duration {
     lease(ttl_ms).challenge_after()
-}
-
-fn millis(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 #[cfg(test)]

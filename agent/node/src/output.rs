@@ -190,11 +190,7 @@ impl Shipper {
     }
 
     fn add(&mut self, position: u64, stream: Stream, at_ms: i64, bytes: Vec<u8>, may_join: bool) {
-        let stream = match stream {
-            Stream::Stdout => LogStream::Stdout,
-            Stream::Stderr => LogStream::Stderr,
-            Stream::Agent => LogStream::Agent,
-        };
+        let stream = log_stream(stream);
         if may_join
             && let Some(last) = self.rows.back_mut()
             && last.stream == stream
@@ -212,6 +208,15 @@ impl Shipper {
             at: Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH),
             bytes,
         });
+    }
+}
+
+/// As rows and the run log name it.
+pub(crate) fn log_stream(stream: Stream) -> LogStream {
+    match stream {
+        Stream::Stdout => LogStream::Stdout,
+        Stream::Stderr => LogStream::Stderr,
+        Stream::Agent => LogStream::Agent,
     }
 }
 

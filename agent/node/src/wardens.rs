@@ -16,6 +16,9 @@ use farmhand_telemetry::events::Events;
 use farmhand_warden_client::wire::{AttemptId, KillReason, Kind, Refusal, Serving, SpawnRequest};
 use farmhand_warden_client::{Gone, Launch, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
 
+/// While waiting for a warden's end: how often to ask whether a newer agent has started one in its place.
+pub(crate) const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
+
 /// Which wardens are told their ends.
 #[derive(Clone, Copy)]
 pub(crate) enum Whose {
@@ -374,7 +377,7 @@ pub(crate) async fn superseded(state_dir: &Path, last: Serving) -> bool {
 }
 
 /// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.
-pub(crate) async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
+async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
     let told = client.shutdown(grace).await;
     ended(client, told.is_ok().then_some(grace)).await
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use farmhand_core::claimed::Signed;
+use farmhand_core::document::millis;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
@@ -220,7 +221,7 @@ impl WardenClient {
         match self
             .ask(Request::Kill {
                 id,
-                grace_ms: milliseconds(grace),
+                grace_ms: millis(grace),
                 reason,
             })
             .await?
@@ -234,7 +235,7 @@ impl WardenClient {
     pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<u32, WardenError> {
         match self
             .ask(Request::KillAll {
-                grace_ms: milliseconds(grace),
+                grace_ms: millis(grace),
                 reason,
             })
             .await?
@@ -287,7 +288,7 @@ impl WardenClient {
     pub async fn shutdown(&self, grace: Duration) -> Result<(), WardenError> {
         match self
             .ask(Request::Shutdown {
-                grace_ms: milliseconds(grace),
+                grace_ms: millis(grace),
             })
             .await?
         {
@@ -370,8 +371,4 @@ async fn read_answers(
     }
     waiting.lock().take();
     let _ = events.send(Notice::Gone).await;
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
 use farmhand_core::definition::{
     Command, Filling, JobSpec, argv, fill, param_text, param_variable, resolve_params,
 };
+use farmhand_core::document::millis;
 use farmhand_core::input::flow;
 use farmhand_core::input::stream;
 use farmhand_core::lease::BootInstant;
@@ -245,8 +246,4 @@ fn trace(claimed: &Claimed) -> String {
         claimed.run_id,
         claimed.attempt,
     )
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }

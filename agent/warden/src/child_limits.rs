@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use farmhand_core::definition::{ChildLimit, Isolation};
+use farmhand_core::document::millis;
 use rustix::process::Signal;
 
 use super::attempt::Attempt;
@@ -118,7 +119,7 @@ fn broken(limit: &ChildLimit, child: &Stat, now: u64) -> Option<KillWhy> {
     if let Some(most) = limit.max_age.filter(|most| u128::from(age) > most.as_nanos()) {
         return Some(KillWhy::Age {
             ms: age / MILLISECOND,
-            most_ms: u64::try_from(most.as_millis()).unwrap_or(u64::MAX),
+            most_ms: millis(most),
         });
     }
     let most = limit.max_memory?;

@@ -28,7 +28,6 @@ mod redact;
 mod requests;
 mod secrets;
 mod server;
-mod signals;
 mod spawn;
 mod timer;
 mod tombstones;

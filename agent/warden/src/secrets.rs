@@ -15,7 +15,7 @@ use farmhand_core::redact::{SHORTEST, Secrets};
 use super::child::system;
 use super::plan::{Plan, fd};
 use farmhand_os::accounts::Account;
-use farmhand_policy::{Policy, UserRules, matches, trusted};
+use farmhand_policy::{Policy, SECURE_PATH, UserRules, matches, trusted};
 use farmhand_warden_client::wire::{Stage, StartFailure};
 
 /// Of one secret, in bytes.
@@ -118,10 +118,7 @@ fn of_command(command: &[String], entry: &str) -> Result<Vec<u8>, String> {
         .args(args)
         .arg(entry)
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", SECURE_PATH)
         .current_dir("/")
         .stdin(Stdio::null())
         .stderr(Stdio::null())

@@ -13,7 +13,6 @@ use super::lifecycle::{Act, Happened};
 use super::plan::Restore;
 use super::poller::{Poller, Source};
 use super::server::{Connection, listen};
-use super::signals::Signals;
 use super::spawn::Liveness;
 use super::timer::KernelFence;
 use super::tombstones::Tombstones;
@@ -22,6 +21,7 @@ use farmhand_core::lease::BootInstant;
 use farmhand_os::accounts::Listed;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::reap;
+use farmhand_os::signal::Signals;
 use farmhand_policy::trust::Seen;
 use farmhand_warden_client::census::Census;
 use farmhand_warden_client::cgroup::{self, Parent};
@@ -356,7 +356,8 @@ impl Warden {
     }
 
     fn on_signals(&mut self) {
-        if self.signals.asked_to_leave() && !self.leaving {
+        // The others are an agent's, not a warden's.
+        if self.signals.take().contains(&libc::SIGTERM) && !self.leaving {
             log(format_args!("warden: SIGTERM: ending everything"));
             self.leaving = true;
             self.ask_all(|attempt| Happened::Asked {

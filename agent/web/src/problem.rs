@@ -218,13 +218,13 @@ impl From<StoreError> for Problem {
                 Self::refused("this agent and the database's schema are of different versions")
                     .detail(error.to_string())
             }
-            StoreError::Sql { ref code, .. } if code.starts_with("22") => Self::new(
+            StoreError::Sql { .. } if error.is_bad_value() => Self::new(
                 StatusCode::BAD_REQUEST,
                 "a value is none that the database can hold",
             )
             .detail(error.to_string())
             .hint("leave out what is not text, and take smaller numbers"),
-            StoreError::Sql { ref code, .. } if code == "57014" => away(
+            StoreError::Sql { .. } if error.is_too_slow() => away(
                 "the answer took too long",
                 "ask for less: a shorter stretch of time, or one job",
             ),

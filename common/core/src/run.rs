@@ -28,6 +28,9 @@ crate::words! {
 }
 
 impl RunState {
+    /// Those that ended otherwise than they should, and by nobody's hand.
+    pub const FAILURES: &'static [Self] = &[Self::Failed, Self::TimedOut, Self::Lost];
+
     /// Whether nothing comes after it.
     pub fn is_final(self) -> bool {
         !matches!(self, RunState::Due | RunState::Running)

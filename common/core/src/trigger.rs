@@ -34,7 +34,7 @@ impl FiringEnd {
         let any = |wanted: &[RunState]| states.iter().any(|state| wanted.contains(state));
         if states.is_empty() {
             Self::None
-        } else if any(&[RunState::Failed, RunState::TimedOut, RunState::Lost]) {
+        } else if any(RunState::FAILURES) {
             Self::Failure
         } else if any(&[RunState::Cancelled]) {
             Self::Cancelled

@@ -30,12 +30,8 @@ pub async fn acknowledge(
     lasts: Duration,
     note: Option<&str>,
 ) -> Result<Timestamp, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        until: Timestamp,
-    }
     let seconds = lasts.as_secs_f64();
-    let row: Row = db
+    let (until,): (Timestamp,) = db
         .one(
             stmt!("acknowledge"),
             &[
@@ -47,16 +43,12 @@ pub async fn acknowledge(
             ],
         )
         .await?;
-    Ok(row.until)
+    Ok(until)
 }
 
 /// Takes it back; false when there is none.
 pub async fn unacknowledge(db: &Db, cause: &Cause, by: &str) -> Result<bool, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        done: bool,
-    }
-    let row: Option<Row> = db
+    let row: Option<(bool,)> = db
         .row(
             stmt!("unacknowledge"),
             &[
@@ -66,7 +58,7 @@ pub async fn unacknowledge(db: &Db, cause: &Cause, by: &str) -> Result<bool, Sto
             ],
         )
         .await?;
-    Ok(row.is_some_and(|row| row.done))
+    Ok(row.is_some_and(|(done,)| done))
 }
 
 /// All that have not expired, what expires first at the top; at most 1,000.
@@ -74,12 +66,7 @@ pub async fn acknowledgements(db: &Db) -> Result<Vec<Acknowledgement>, StoreErro
     db.rows(stmt!("acknowledgements"), &[]).await
 }
 
-/// Deletes what has expired; returns how many that were.
-pub(crate) async fn drop_expired(db: &Db) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Gone {
-        gone: i64,
-    }
-    let gone: Option<Gone> = db.row(stmt!("drop_acknowledgements"), &[]).await?;
-    Ok(gone.map_or(0, |g| g.gone))
+/// Deletes what has expired.
+pub(crate) async fn drop_expired(db: &Db) -> Result<(), StoreError> {
+    db.raw(stmt!("drop_acknowledgements"), &[]).await.map(drop)
 }

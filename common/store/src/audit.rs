@@ -60,12 +60,9 @@ pub async fn audit(
     .await
 }
 
-/// Deletes what is older than `days`, 91 at the least; returns how much that was.
-pub async fn forget(db: &Db, days: i32) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Gone {
-        gone: i64,
-    }
-    let gone: Option<Gone> = db.row(stmt!("forget_audit"), &[(&days, Type::INT4)]).await?;
-    Ok(gone.map_or(0, |g| g.gone))
+/// Deletes what is older than `days`, 91 at the least.
+pub(crate) async fn forget(db: &Db, days: i32) -> Result<(), StoreError> {
+    db.raw(stmt!("forget_audit"), &[(&days, Type::INT4)])
+        .await
+        .map(drop)
 }

@@ -1,10 +1,10 @@
-//! Rows into structs, by column name.
+//! Rows into structs, by column name, and into tuples, which have a part for each column.
 
 use jiff::Timestamp;
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer, StringDeserializer};
 use serde::de::{
     Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
-    Visitor,
+    SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
@@ -67,7 +67,7 @@ fn within_years(text: &str) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or_default()
 }
 
-/// A row as a map from names to values.
+/// A row as a map from names to values, or as its values alone.
 struct Columns<'a, 'n> {
     row: &'a Row,
     /// The column to be read next.
@@ -81,9 +81,27 @@ impl<'de> Deserializer<'de> for Columns<'de, '_> {
         visitor.visit_map(self)
     }
 
+    fn deserialize_tuple<V: Visitor<'de>>(self, parts: usize, visitor: V) -> Result<V::Value, Error> {
+        match self.row.columns().len() {
+            columns if columns == parts => visitor.visit_seq(self),
+            columns => Err(Error::custom(format_args!(
+                "{columns} columns where {parts} can be"
+            ))),
+        }
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        newtype_struct seq tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> SeqAccess<'de> for Columns<'de, '_> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        *self.at += 1;
+        self.next_value_seed(seed).map(Some)
     }
 }
 

@@ -67,17 +67,13 @@ pub async fn newest(db: &Db) -> Result<Epoch, StoreError> {
 /// # Errors
 /// The database is away or denies it.
 pub async fn bump(db: &Db, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        epoch: i64,
-    }
     // On a logical replica the sequences may be behind their rows. The bump writes a row of the audit before any agent has raised them.
     raise_sequences(db, 0).await?;
-    let row: Option<Row> = db
+    let row: Option<(i64,)> = db
         .row(
             stmt!("bump_epoch"),
             &[(&id, Type::UUID), (&floor, Type::INT8), (&by, Type::TEXT)],
         )
         .await?;
-    Ok(row.map(|row| row.epoch))
+    Ok(row.map(|(epoch,)| epoch))
 }

@@ -121,6 +121,16 @@ impl StoreError {
         )
     }
 
+    /// Whether a value was none that the database can hold: a text with NUL, a number out of its range.
+    pub fn is_bad_value(&self) -> bool {
+        matches!(self, Self::Sql { code, .. } if code.starts_with("22"))
+    }
+
+    /// Whether the database gave the statement up because it took too long.
+    pub fn is_too_slow(&self) -> bool {
+        matches!(self, Self::Sql { code, .. } if code == SqlState::QUERY_CANCELED.code())
+    }
+
     /// Whether the database understood the statement and would refuse it again as it is. Everything else passes, or
     /// somebody fixes it: an outage, a deadlock, a full disk, a right that was taken away.
     pub fn is_refusal(&self) -> bool {

@@ -93,10 +93,6 @@ pub async fn free(db: &Db, name: &str, seen: &str) -> Result<Option<LeftBehind>,
 }
 
 async fn own(db: &Db, stmt: Stmt, name: &str, fence: i64) -> Result<bool, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        own: bool,
-    }
-    let row: Option<Row> = db.row(stmt, &[(&name, Type::TEXT), (&fence, Type::INT8)]).await?;
-    Ok(row.is_some_and(|row| row.own))
+    let row: Option<(bool,)> = db.row(stmt, &[(&name, Type::TEXT), (&fence, Type::INT8)]).await?;
+    Ok(row.is_some_and(|(own,)| own))
 }

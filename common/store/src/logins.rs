@@ -34,25 +34,17 @@ impl Login {
 /// `NotReady` says what is wrong with it; else the database is away.
 pub async fn check(farm: &Db, db: &Db, of: Login) -> Result<(), StoreError> {
     #[derive(Deserialize)]
-    struct Found {
-        login: String,
-    }
-    #[derive(Deserialize)]
     struct Rights {
         known: bool,
         role: String,
         member: bool,
         beyond: Option<String>,
     }
-    #[derive(Deserialize, PartialEq)]
-    struct Server {
-        server: String,
-    }
     let unfit = |why: &str, fix: &str| StoreError::NotReady {
         why: format!("{}: {why}", of.setting()),
         fix: fix.to_owned(),
     };
-    let found: Result<Option<Found>, _> = db.row(stmt!("login_name"), &[]).await;
+    let found: Result<Option<(String,)>, _> = db.row(stmt!("login_name"), &[]).await;
     let found = found.map_err(|error| match error {
         StoreError::Denied(_) | StoreError::PasswordMissing => unfit(
             &error.to_string(),
@@ -60,7 +52,7 @@ pub async fn check(farm: &Db, db: &Db, of: Login) -> Result<(), StoreError> {
         ),
         other => other,
     })?;
-    let login = found.map(|f| f.login).unwrap_or_default();
+    let (login,) = found.unwrap_or_default();
     let others: Vec<&str> = KINDS.into_iter().filter(|kind| *kind != of.kind()).collect();
     let rights: Option<Rights> = farm
         .row(
@@ -103,8 +95,8 @@ pub async fn check(farm: &Db, db: &Db, of: Login) -> Result<(), StoreError> {
     }
     // Last: that of another database may not be asked for. Twice, since a failover may come between the two.
     for _ in 0..2 {
-        let there = db.row::<Server>(stmt!("login_server"), &[]).await;
-        let here = farm.row::<Server>(stmt!("login_server"), &[]).await?;
+        let there = db.row::<(String,)>(stmt!("login_server"), &[]).await;
+        let here = farm.row::<(String,)>(stmt!("login_server"), &[]).await?;
         match there {
             Ok(there) if there == here => return Ok(()),
             Err(away) if away.is_away() => return Err(away),

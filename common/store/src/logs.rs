@@ -125,17 +125,13 @@ fn chunk(row: &Row, run_id: i64, attempt: i32) -> Result<LogChunk, StoreError> {
 
 /// The position after the last byte stored of an attempt's output, when chunks are numbered by position.
 pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        log_end: i64,
-    }
-    let row: Option<Row> = db
+    let row: Option<(i64,)> = db
         .row(
             stmt!("log_end", often),
             &[(&run_id, Type::INT8), (&attempt, Type::INT4)],
         )
         .await?;
-    Ok(row.map_or(0, |r| r.log_end))
+    Ok(row.map_or(0, |(end,)| end))
 }
 
 /// What is stored of one attempt's output.

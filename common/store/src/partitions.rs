@@ -33,26 +33,16 @@ impl Default for Retention {
 /// longer one too, by the default partition.
 pub const AHEAD: i32 = 5;
 
-#[derive(Deserialize)]
-struct Made {
-    name: String,
-}
-
 /// Makes the partitions of this week and `ahead` more; returns the names of the new ones.
 pub async fn ensure_partitions(db: &Db, ahead: i32) -> Result<Vec<String>, StoreError> {
-    let made: Vec<Made> = db
+    let made: Vec<(String,)> = db
         .rows(stmt!("ensure_partitions"), &[(&ahead, Type::INT4)])
         .await?;
-    Ok(made.into_iter().map(|m| m.name).collect())
+    Ok(made.into_iter().map(|(name,)| name).collect())
 }
 
 /// Rows that one statement deletes from a table: some tenths of a second.
 const SET: i32 = 10_000;
-
-#[derive(Deserialize)]
-struct Trimmed {
-    gone: i64,
-}
 
 /// Deletes up to 10,000 rows of that age from each default partition, and as many keys of submissions; returns how many.
 /// Rows that somebody holds are left for the next call.
@@ -63,8 +53,8 @@ pub async fn trim_older_than(db: &Db, kept: Retention) -> Result<usize, StoreErr
         (&kept.events, Type::INT4),
         (&SET, Type::INT4),
     ];
-    let trimmed: Option<Trimmed> = db.row(stmt!("trim_history"), &params).await?;
-    Ok(trimmed.map_or(0, |t| usize::try_from(t.gone).unwrap_or(0)))
+    let trimmed: Option<(i64,)> = db.row(stmt!("trim_history"), &params).await?;
+    Ok(trimmed.map_or(0, |(gone,)| usize::try_from(gone).unwrap_or(0)))
 }
 
 /// Drops the partitions that hold nothing younger than that; returns their names. One table a transaction, giving way to
@@ -72,7 +62,7 @@ pub async fn trim_older_than(db: &Db, kept: Retention) -> Result<usize, StoreErr
 pub async fn drop_older_than(db: &Db, kept: Retention) -> Result<Vec<String>, StoreError> {
     let mut dropped = Vec::new();
     loop {
-        let made: Vec<Made> = db
+        let gone: Vec<(String,)> = db
             .rows(
                 stmt!("drop_partitions"),
                 &[
@@ -82,10 +72,10 @@ pub async fn drop_older_than(db: &Db, kept: Retention) -> Result<Vec<String>, St
                 ],
             )
             .await?;
-        if made.is_empty() {
+        if gone.is_empty() {
             return Ok(dropped);
         }
-        dropped.extend(made.into_iter().map(|m| m.name));
+        dropped.extend(gone.into_iter().map(|(name,)| name));
     }
 }
 

@@ -40,21 +40,16 @@ pub struct Reported {
     pub age_ms: i64,
 }
 
-#[derive(Deserialize)]
-struct Run {
-    run_id: i64,
-}
-
 /// Stores a set of reports; answers with the runs that still were the reporters'. Of the others nothing is
 /// changed.
 pub async fn record_progress(db: &Db, reports: &[Progress]) -> Result<Vec<i64>, StoreError> {
     if reports.is_empty() {
         return Ok(Vec::new());
     }
-    let rows: Vec<Run> = db
+    let rows: Vec<(i64,)> = db
         .rows(stmt!("record_progress"), &[(&set(reports), Type::JSON)])
         .await?;
-    Ok(rows.into_iter().map(|r| r.run_id).collect())
+    Ok(rows.into_iter().map(|(run_id,)| run_id).collect())
 }
 
 /// What a run's command last reported, if it ever did.
@@ -64,6 +59,6 @@ pub async fn progress(db: &Db, run_id: i64) -> Result<Option<Reported>, StoreErr
 
 /// Deletes up to 10,000 reports older than `days` of runs that have ended; returns how many.
 pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
-    let rows: Vec<Run> = db.rows(stmt!("drop_progress"), &[(&days, Type::INT4)]).await?;
+    let rows: Vec<(i64,)> = db.rows(stmt!("drop_progress"), &[(&days, Type::INT4)]).await?;
     Ok(rows.len())
 }

@@ -55,12 +55,8 @@ pub async fn lift(db: &Db, login: &str) -> Result<bool, StoreError> {
 
 /// What this login is restricted to, and the token for which `db` is; none for each that is not.
 pub async fn own(db: &Db) -> Result<Vec<Vec<String>>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        jobs: Vec<String>,
-    }
-    let rows: Vec<Row> = db.rows(stmt!("restriction_own"), &[]).await?;
-    Ok(rows.into_iter().map(|row| row.jobs).collect())
+    let rows: Vec<(Vec<String>,)> = db.rows(stmt!("restriction_own"), &[]).await?;
+    Ok(rows.into_iter().map(|(jobs,)| jobs).collect())
 }
 
 /// What an action is done to.
@@ -95,14 +91,10 @@ pub async fn allow(db: &Db, about: About<'_>) -> Result<(), StoreError> {
 
 /// Of these jobs, those that are allowed.
 pub async fn allowed(db: &Db, jobs: &[&str]) -> Result<Vec<String>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        job_id: String,
-    }
-    let rows: Vec<Row> = db
+    let rows: Vec<(String,)> = db
         .rows(stmt!("restriction_allowed"), &[(&jobs, Type::TEXT_ARRAY)])
         .await?;
-    Ok(rows.into_iter().map(|row| row.job_id).collect())
+    Ok(rows.into_iter().map(|(job_id,)| job_id).collect())
 }
 
 /// Whether these names, or beginnings, are of this job: `farmhand.may` is the same decision.

@@ -26,8 +26,8 @@ pub async fn forget(db: &Db, kept: Retention, budget: Duration) -> Result<(), St
         in_sets(until, || tables::drop_older_than(db, days)).await,
         in_sets(until, || progress::drop_older_than(db, days)).await,
         notify::drop_older_than(db, days).await,
-        acknowledgements::drop_expired(db).await.map(drop),
-        audit::forget(db, AUDIT_DAYS.max(days)).await.map(drop),
+        acknowledgements::drop_expired(db).await,
+        audit::forget(db, AUDIT_DAYS.max(days)).await,
     ];
     steps.into_iter().collect()
 }

@@ -1,6 +1,7 @@
 //! The roles of the database: made where that is allowed, and given exactly what `sql/roles_grant.sql` lists.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::db::{Db, Transaction, stmt};
@@ -93,59 +94,42 @@ pub(super) async fn make(db: &Db, prefix: &str) -> Result<Roles, StoreError> {
     let mut tx = db.transaction("roles_make").await?;
     name(&mut tx, prefix).await?;
     tx.batch(include_str!("sql/roles_make.sql")).await?;
-    let missing = tx.rows(stmt!("roles_missing"), &[]).await?;
+    let missing: Vec<(String,)> = tx.rows(stmt!("roles_missing"), &[]).await?;
     tx.commit().await?;
     Ok(Roles {
         prefix: prefix.to_owned(),
-        missing: missing.into_iter().map(|m: Missing| m.role).collect(),
+        missing: missing.into_iter().map(|(role,)| role).collect(),
     })
-}
-
-#[derive(Deserialize)]
-struct Missing {
-    role: String,
 }
 
 /// Gives and takes what the list says, in the caller's transaction, and remembers the prefix.
 pub(super) async fn grant(tx: &mut Transaction, prefix: &str) -> Result<(), StoreError> {
     name(tx, prefix).await?;
-    tx.rows::<Prefix>(stmt!("roles_prefix_set"), &[(&prefix, Type::TEXT)])
+    let _: Vec<Value> = tx
+        .rows(stmt!("roles_prefix_set"), &[(&prefix, Type::TEXT)])
         .await?;
     tx.batch(LIST).await
 }
 
-#[derive(Deserialize)]
-struct Prefix {
-    prefix: String,
-}
-
 /// What the names of this farm's roles begin with, once it has been migrated.
 pub(super) async fn prefix(tx: &mut Transaction) -> Result<Option<String>, StoreError> {
-    #[derive(Deserialize)]
-    struct Known {
-        known: bool,
-    }
-    let known: Option<Known> = tx.row(stmt!("roles_known"), &[]).await?;
-    if !known.is_some_and(|k| k.known) {
+    let known: Option<(bool,)> = tx.row(stmt!("roles_known"), &[]).await?;
+    if !known.is_some_and(|(known,)| known) {
         return Ok(None);
     }
-    let found: Option<Prefix> = tx.row(stmt!("roles_prefix"), &[]).await?;
-    Ok(found.map(|p| p.prefix))
+    let found: Option<(String,)> = tx.row(stmt!("roles_prefix"), &[]).await?;
+    Ok(found.map(|(prefix,)| prefix))
 }
 
 /// Blocks of SQL take no parameters; a setting of the transaction hands the name over.
 async fn name(tx: &mut Transaction, prefix: &str) -> Result<(), StoreError> {
-    #[derive(Deserialize)]
-    struct Named {
-        #[expect(dead_code, reason = "only the effect is wanted")]
-        prefix: String,
-    }
     let kinds = KINDS.join(",");
-    tx.row::<Named>(
-        stmt!("roles_name"),
-        &[(&prefix, Type::TEXT), (&kinds, Type::TEXT)],
-    )
-    .await?;
+    let _: Option<Value> = tx
+        .row(
+            stmt!("roles_name"),
+            &[(&prefix, Type::TEXT), (&kinds, Type::TEXT)],
+        )
+        .await?;
     Ok(())
 }
 

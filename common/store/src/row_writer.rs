@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::error::SqlState;
@@ -72,7 +73,7 @@ impl RowWriter {
                 visited.push(job);
             };
             if !done {
-                return Ok(wait.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+                return Ok(wait.map(from_millis));
             }
         }
     }
@@ -153,16 +154,11 @@ async fn execute(mut tx: Transaction, writes: &str) -> Result<(), StoreError> {
     tx.commit().await
 }
 
-#[derive(Deserialize)]
-struct Id {
-    id: i64,
-}
-
 async fn oldest(db: &Db, job: &str, most: i32) -> Result<Vec<i64>, StoreError> {
-    let rows: Vec<Id> = db
+    let rows: Vec<(i64,)> = db
         .rows(stmt!("rows_oldest"), &[(&job, Type::TEXT), (&most, Type::INT4)])
         .await?;
-    Ok(rows.into_iter().map(|row| row.id).collect())
+    Ok(rows.into_iter().map(|(id,)| id).collect())
 }
 
 async fn refused(db: &Db, rows: &Db, id: i64, why: &StoreError) -> Result<(), StoreError> {
@@ -175,7 +171,7 @@ async fn refused(db: &Db, rows: &Db, id: i64, why: &StoreError) -> Result<(), St
             other => other.to_string(),
         },
     };
-    let _: Vec<Id> = db
+    let _: Vec<Value> = db
         .rows(
             stmt!("row_refused"),
             &[(&id, Type::INT8), (&text, Type::TEXT), (&locked, Type::BOOL)],
@@ -186,12 +182,8 @@ async fn refused(db: &Db, rows: &Db, id: i64, why: &StoreError) -> Result<(), St
 
 /// What the table lacks, as the login sees it that writes.
 async fn problem(db: &Db, rows: &Db, id: i64) -> Result<Option<String>, StoreError> {
-    #[derive(Deserialize)]
-    struct Of {
-        table: Value,
-    }
-    let of: Option<Of> = db.row(stmt!("row_table"), &[(&id, Type::INT8)]).await?;
-    let Some(Of { table }) = of else {
+    let of: Option<(Value,)> = db.row(stmt!("row_table"), &[(&id, Type::INT8)]).await?;
+    let Some((table,)) = of else {
         return Ok(None);
     };
     let found = check(rows, &table).await?;

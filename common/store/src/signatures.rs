@@ -3,6 +3,7 @@
 pub use farmhand_core::claimed::Signed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, Transaction, stmt};
@@ -23,11 +24,6 @@ pub(super) async fn sign(
     signed: &[(&str, i64, &Signed)],
     by: &str,
 ) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Put {
-        #[expect(dead_code, reason = "only counted")]
-        rev: i64,
-    }
     if signed.is_empty() {
         return Ok(0);
     }
@@ -39,7 +35,7 @@ pub(super) async fn sign(
             signed: (*signed).clone(),
         })
         .collect();
-    let put: Vec<Put> = tx
+    let put: Vec<Value> = tx
         .rows(stmt!("sign"), &[(&Json(&rows), Type::JSON), (&by, Type::TEXT)])
         .await?;
     Ok(put.len())
@@ -89,11 +85,7 @@ pub async fn refuse(
     address: &str,
     why: &str,
 ) -> Result<bool, StoreError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        others: bool,
-    }
-    let answer: Option<Answer> = db
+    let answer: Option<(bool,)> = db
         .row(
             stmt!("refuse"),
             &[
@@ -104,17 +96,12 @@ pub async fn refuse(
             ],
         )
         .await?;
-    Ok(answer.is_some_and(|a| a.others))
+    Ok(answer.is_some_and(|(others,)| others))
 }
 
 /// The keys of `address` changed: its refusals hold no longer. Answers how many there were.
 pub async fn forget_refusals(db: &Db, address: &str) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Gone {
-        #[expect(dead_code, reason = "only counted")]
-        rev: i64,
-    }
-    let gone: Vec<Gone> = db
+    let gone: Vec<Value> = db
         .rows(stmt!("forget_refusals"), &[(&address, Type::TEXT)])
         .await?;
     Ok(gone.len())

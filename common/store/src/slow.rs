@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::usual::Exceeded;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
@@ -26,7 +27,7 @@ pub struct Running {
 impl Running {
     /// Since its attempt started.
     pub fn lasted(&self) -> Duration {
-        Duration::from_millis(self.lasted_ms.max(0).unsigned_abs())
+        from_millis(self.lasted_ms)
     }
 }
 
@@ -40,10 +41,6 @@ pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, S
         #[serde(flatten)]
         exceeded: Exceeded,
     }
-    #[derive(Deserialize)]
-    struct News {
-        run_id: i64,
-    }
     let given: Vec<Given> = (found.iter())
         .map(|(run, exceeded)| Given {
             run_id: run.run_id,
@@ -51,8 +48,8 @@ pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, S
             exceeded: *exceeded,
         })
         .collect();
-    let news: Vec<News> = db
+    let news: Vec<(i64,)> = db
         .rows(stmt!("slow_mark"), &[(&Json(&given), Type::JSON)])
         .await?;
-    Ok(news.into_iter().map(|news| news.run_id).collect())
+    Ok(news.into_iter().map(|(run_id,)| run_id).collect())
 }

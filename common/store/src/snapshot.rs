@@ -18,6 +18,7 @@ use super::db::{Db, Stmt, stmt};
 use super::decode;
 use super::error::StoreError;
 use super::notify::Watch;
+use super::protocol::millis;
 use super::slow::Running;
 use super::survey;
 
@@ -239,8 +240,7 @@ pub async fn take(
     limit: Duration,
     max_jobs: i64,
 ) -> Result<Option<FarmSnapshot>, StoreError> {
-    let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
-    let every = every.map(|every| i64::try_from(every.as_millis()).unwrap_or(i64::MAX));
+    let (short, every) = (millis(SHORT), every.map(millis));
     let params: [Param<'_>; 9] = [
         (&LISTED, Type::INT8),
         (&max_jobs, Type::INT8),

@@ -111,12 +111,8 @@ pub async fn server(db: &Db) -> Result<Server, StoreError> {
 
 /// Some services deny the function that tells where the server writes, or answer it with an error.
 async fn lag(db: &Db) -> Result<Option<i64>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        bytes: Option<i64>,
-    }
-    match db.row(stmt!("survey_lag"), &[]).await {
-        Ok(row) => Ok(row.and_then(|row: Row| row.bytes)),
+    match db.row::<(Option<i64>,)>(stmt!("survey_lag"), &[]).await {
+        Ok(row) => Ok(row.and_then(|(bytes,)| bytes)),
         Err(error) if error.is_away() => Err(error),
         Err(_) => Ok(None),
     }
@@ -145,12 +141,8 @@ pub async fn role(db: &Db) -> Result<Role, StoreError> {
 /// # Errors
 /// The database is away or denies it.
 pub async fn backend(db: &Db) -> Result<i32, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        pid: i32,
-    }
-    let found: Row = db.one(stmt!("survey_backend"), &[]).await?;
-    Ok(found.pid)
+    let (pid,): (i32,) = db.one(stmt!("survey_backend"), &[]).await?;
+    Ok(pid)
 }
 
 /// # Errors

@@ -88,11 +88,6 @@ pub async fn survey(db: &Db) -> Result<Vec<TableSurvey>, StoreError> {
 
 /// Forgets ends that could not be written into their rows for `days`; returns how many.
 pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        #[expect(dead_code, reason = "only counted")]
-        run_id: i64,
-    }
-    let rows: Vec<Row> = db.rows(stmt!("drop_row_results"), &[(&days, Type::INT4)]).await?;
+    let rows: Vec<Value> = db.rows(stmt!("drop_row_results"), &[(&days, Type::INT4)]).await?;
     Ok(rows.len())
 }

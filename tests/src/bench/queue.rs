@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
-use farmhand_store::protocol::{Claimed, Finish, FinishResult, NodeInfo, Opened, claim, finish, open};
+use farmhand_store::protocol::{
+    Claimed, Finish, FinishResult, Measured, NodeInfo, Opened, claim, finish, open,
+};
 use farmhand_store::{Db, DbConfig, LeaseIdentity};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -148,12 +150,14 @@ pub fn end(me: &LeaseIdentity, run: &Claimed) -> Finish {
         exit_code: Some(0),
         signal: None,
         reason: None,
-        started_at: Some(run.claimed_at),
-        ran_ms: Some(1),
-        cpu_ms: Some(1),
-        max_rss_bytes: Some(1 << 20),
-        output_bytes: Some(0),
-        output_dropped: Some(0),
+        measured: Measured {
+            started_at: Some(run.claimed_at),
+            ran_ms: Some(1),
+            cpu_ms: Some(1),
+            max_rss_bytes: Some(1 << 20),
+            output_bytes: Some(0),
+            output_dropped: Some(0),
+        },
         again: None,
     }
 }

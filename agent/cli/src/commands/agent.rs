@@ -1,7 +1,6 @@
 //! `farmhand agent`: flags, environment and file become a configuration, and the agent runs.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use super::database::credential_file;
-use super::{Exit, Failure, Outcome, settings};
+use super::{Exit, Failure, Outcome, out, settings};
 use farmhand_node::config::{AgentConfig, TlsFiles};
 use farmhand_node::notify::PingUrl;
 use farmhand_node::{AgentError, Ended, Reload, Served};
@@ -137,7 +136,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
         Box::new(move || settings::load(&again, &settings::environment()).map_err(|e| e.to_string()));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(log_filter())
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_ansi(out::color())
         .with_writer(std::io::stderr)
         .with_target(false);
     if as_json {

@@ -120,8 +120,7 @@ fn text(sources: &[Source], checked: &Result<(Definitions, BTreeSet<String>), Mi
             ));
         }
         Err(mistakes) => {
-            let width = out::width().unwrap_or(120);
-            out::raw(mistakes.render(out::color(), width.into()).as_bytes());
+            out::raw(out::mistakes(mistakes).as_bytes());
             out::note(&format!("{} in {files}", out::count(mistakes.len(), "mistake")));
         }
     }

@@ -125,13 +125,12 @@ impl From<StoreError> for Failure {
                 "`farmhand job ls` shows the jobs",
             ),
             StoreError::Refused(_) => (Exit::Refused, "the database refuses it", "change the request"),
-            // Texts that PostgreSQL cannot hold, and numbers out of its range, are the request's.
-            StoreError::Sql { code, .. } if code.starts_with("22") => (
+            StoreError::Sql { .. } if error.is_bad_value() => (
                 Exit::Usage,
                 "a value is none that the database can hold",
                 "leave out what is not text, and take smaller numbers",
             ),
-            StoreError::Sql { code, .. } if code == "57014" => (
+            StoreError::Sql { .. } if error.is_too_slow() => (
                 Exit::Unreachable,
                 "the answer took too long",
                 "ask for less: a shorter stretch of time, or one job",

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::agent::other_database;
 use super::database::without_password;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
-use crate::doctor::{Check, Level, availability, database, machine, rights, worst};
+use crate::doctor::{Check, Level, availability, database, epoch, machine, rights, worst};
 
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
@@ -41,11 +41,8 @@ struct Report<'a> {
 /// Looks at the machine first: that needs a process with one thread.
 pub(super) fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
     let env = settings::environment();
-    let named = env
-        .get("FARMHAND_STATE_DIR")
-        .filter(|dir| !dir.is_empty())
-        .map(PathBuf::from);
-    let state_dir = match args.state_dir.clone().or(named) {
+    let named = || variable(&env, "FARMHAND_STATE_DIR").map(PathBuf::from);
+    let state_dir = match args.state_dir.clone().or_else(named) {
         Some(dir) => std::path::absolute(dir)?,
         None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
@@ -71,12 +68,15 @@ pub(super) fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
     })
 }
 
+fn variable(env: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    env.get(name).filter(|text| !text.is_empty()).cloned()
+}
+
 /// Of an agent here, unless its configuration file says another.
 fn address(given: Option<&str>, env: &BTreeMap<String, String>) -> String {
-    let named = |name: &str| env.get(name).filter(|text| !text.is_empty()).cloned();
     (given.map(str::to_owned))
-        .or_else(|| named("FARMHAND_ADDRESS"))
-        .or_else(|| named("FARMHAND_NODE_NAME"))
+        .or_else(|| variable(env, "FARMHAND_ADDRESS"))
+        .or_else(|| variable(env, "FARMHAND_NODE_NAME"))
         .unwrap_or_else(|| gethostname::gethostname().to_string_lossy().into_owned())
 }
 
@@ -85,7 +85,7 @@ fn definitions(given: Option<&str>, env: &BTreeMap<String, String>) -> Result<Op
     const VARIABLE: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
     let given = given.map(|url| without_password(url, "--definitions-database-url", VARIABLE));
     let given = given.transpose().map_err(Failure::usage)?;
-    let url = given.or_else(|| env.get(VARIABLE).filter(|url| !url.is_empty()).cloned());
+    let url = given.or_else(|| variable(env, VARIABLE));
     let config = other_database(url.as_deref(), Login::Definitions)?;
     Ok(config.map(|config| config.with_application_name("farmhand cli").with_listen(false)))
 }
@@ -114,56 +114,44 @@ async fn look_at_database(
         }
     }
     let db = Db::new(&config);
-    match migrate::check(&db).await {
-        Ok(()) => checks.push(Check::ok(
+    if let Err(error) = migrate::check(&db).await {
+        checks.push(Check::bad(
+            Level::Failure,
             "schema",
-            format!("version {}", migrate::current_version()),
-        )),
-        Err(error) => {
-            checks.push(Check::bad(
-                Level::Failure,
-                "schema",
-                error.to_string(),
-                "agents of this version do not start on it",
-                "run `farmhand migrate`, or the version that migrated it",
-            ));
-            return Exit::Ok;
-        }
+            error.to_string(),
+            "agents of this version do not start on it",
+            "run `farmhand migrate`, or the version that migrated it",
+        ));
+        return Exit::Ok;
     }
-    match epochs::newest(&db).await {
-        Ok(newest) => checks.push(crate::doctor::epoch::judge(&newest)),
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
-    match survey::farm(&db).await {
-        Ok(farm) => checks.extend(database::farm(&farm, release::version())),
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
-    match survey::rights(&db).await {
-        Ok(found) => checks.extend(rights::judge(&found, &config.target(), config.is_exposed())),
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
-    match bound::bound_nodes(&db).await {
-        Ok(found) => {
-            let own = bound::may_act_as(&db, address).await;
-            checks.extend(crate::doctor::bound::judge(&found, address, &own));
-        }
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
+    checks.push(Check::ok(
+        "schema",
+        format!("version {}", migrate::current_version()),
+    ));
+    let target = config.target();
+    let mut add = |found: Result<Vec<Check>, StoreError>| {
+        checks.extend(found.unwrap_or_else(|error| vec![refused(&target, &Failure::from(error))]));
+    };
+    let newest = epochs::newest(&db).await;
+    add(newest.map(|found| vec![epoch::judge(&found)]));
+    let farm = survey::farm(&db).await;
+    add(farm.map(|found| database::farm(&found, release::version())));
+    let given = survey::rights(&db).await;
+    add(given.map(|found| rights::judge(&found, &target, config.is_exposed())));
+    let nodes = bound::bound_nodes(&db).await;
+    let own = bound::may_act_as(&db, address).await;
+    add(nodes.map(|found| crate::doctor::bound::judge(&found, address, &own)));
     if let Some(login) = definitions {
         let found = logins::check(&db, &Db::new(login), Login::Definitions).await;
-        checks.push(crate::doctor::definitions::judge(found, &login.target()));
+        let judged = crate::doctor::definitions::judge(found, &login.target());
+        add(Ok(vec![judged]));
     }
-    match notify::targets(&db).await {
-        Ok(found) => checks.extend(found.iter().map(crate::doctor::notify::judge)),
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
-    match tables::survey(&db).await {
-        Ok(found) => {
-            checks.extend(found.iter().flat_map(crate::doctor::tables::judge));
-            checks.extend(crate::doctor::tables::login(&found));
-        }
-        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
-    }
+    let targets = notify::targets(&db).await;
+    add(targets.map(|found| found.iter().map(crate::doctor::notify::judge).collect()));
+    add(tables::survey(&db).await.map(|found| {
+        let judged = found.iter().flat_map(crate::doctor::tables::judge);
+        judged.chain(crate::doctor::tables::login(&found)).collect()
+    }));
     Exit::Ok
 }
 

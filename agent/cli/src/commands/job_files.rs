@@ -76,8 +76,7 @@ pub(super) fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
     if as_json {
         out::json(&json!({"mistakes": mistakes.located()}));
     } else {
-        let width = out::width().unwrap_or(120);
-        out::raw_err(mistakes.render(out::color(), width.into()).as_bytes());
+        out::raw_err(out::mistakes(mistakes).as_bytes());
     }
     let what = match mistakes.len() {
         1 => "the job files have a mistake".to_owned(),

@@ -240,7 +240,7 @@ fn clock(offset_ms: Option<i64>) -> String {
     }
 }
 
-fn labels(node: &NodeItem) -> String {
+pub(super) fn labels(node: &NodeItem) -> String {
     let pairs: Vec<_> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     pairs.join(" ")
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use farmhand_control::{Refusal, past_moment};
+use farmhand_core::document::Mistakes;
 pub(crate) use farmhand_core::sanitize::printable;
 pub(crate) use farmhand_core::text::{count, count_of, span};
 pub(crate) use farmhand_os::terminal::width;
@@ -63,6 +64,11 @@ pub(crate) fn json(value: &(impl Serialize + ?Sized)) {
         Ok(text) => line(&text),
         Err(error) => note(&format!("error: cannot write this as JSON: {error}")),
     }
+}
+
+/// Mistakes in files, for whoever sits at the terminal.
+pub(crate) fn mistakes(all: &Mistakes) -> String {
+    all.render(color(), width().unwrap_or(120).into())
 }
 
 /// Whether messages may be coloured.

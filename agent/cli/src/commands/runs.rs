@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use farmhand_core::document::size_about;
+use farmhand_core::document::{from_millis, size_about};
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
 use farmhand_store::Db;
@@ -282,7 +282,7 @@ fn stream_pairs(stream: &Checkpoint) -> Vec<(&'static str, String)> {
 }
 
 fn reported_when(reported: &Reported) -> String {
-    let age = out::span(millis(reported.age_ms));
+    let age = out::span(from_millis(reported.age_ms));
     format!("{age} ago, attempt {}", reported.attempt)
 }
 
@@ -360,9 +360,5 @@ pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 fn took(ms: Option<i64>) -> String {
-    ms.map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms)))
-}
-
-fn millis(n: i64) -> std::time::Duration {
-    std::time::Duration::from_millis(u64::try_from(n).unwrap_or(0))
+    ms.map_or_else(|| "-".to_owned(), |ms| out::span(from_millis(ms)))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use farmhand_core::continuous::{BASE, Rounds};
 use farmhand_core::definition::Command;
+use farmhand_core::document::parse_duration;
 use farmhand_core::flow::{Action, Course, Direction, Extras, Task};
 use farmhand_core::graph::Place;
 use farmhand_core::retry::Retry;
@@ -17,11 +18,10 @@ use farmhand_engine::flow::fifo::{Directory, Fifos};
 use farmhand_engine::flow::guardian::{Guardian, Spared};
 use farmhand_engine::flow::plan;
 use farmhand_engine::flow::rundir::RunDir;
-use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
+use farmhand_os::signal::Signals;
 
-use super::flow::time;
 use super::{Exit, Failure, Outcome};
 
 /// Exit code 0: again at once. Another one: again after a pause that grows with each failure in a row, 1s to 5m.
@@ -37,13 +37,13 @@ pub(crate) struct WorkersArgs {
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..))]
     idle_exit: Vec<u8>,
     /// The pause after one of them
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle_delay: Duration,
     /// After SIGTERM: how long what runs may come to its end before the workers get SIGTERM
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     stop_timeout: Duration,
     /// Between asking a worker to end and ending it
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
     /// The command; `{instance}` in an argument becomes the worker's number, from 0
     #[arg(last = true, required = true, value_name = "CMD")]

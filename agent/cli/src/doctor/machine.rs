@@ -53,12 +53,10 @@ pub(crate) fn look(state_dir: &Path) -> Machine {
 fn agents_of_root() -> Vec<i32> {
     let pids = process::all().into_iter().map(|stat| stat.pid);
     pids.filter(|pid| {
-        let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let command = read("cmdline");
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = command.split(|byte| *byte == 0);
         let ours = words.next().is_some_and(|program| program.ends_with(b"farmhand"));
-        ours && words.next() == Some(b"agent")
-            && String::from_utf8_lossy(&read("status")).contains("\nUid:\t0\t")
+        ours && words.next() == Some(b"agent") && process::real_user(*pid) == Some(0)
     })
     .collect()
 }

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use super::{EmbeddedError, at};
 use farmhand_os::accounts::{self, Account};
 use farmhand_os::path_hash::path_hash;
+use rustix::process::geteuid;
 
 /// Where one embedded PostgreSQL keeps its data and its socket, and whose process it is.
 #[derive(Clone, Debug)]
@@ -32,11 +33,7 @@ impl Place {
     /// No user to run PostgreSQL as; a directory that is not ours where ours should be; I/O.
     pub fn prepare(dir: &Path) -> Result<Self, EmbeddedError> {
         let dir = dir.canonicalize().map_err(at(dir.display().to_string()))?;
-        // SAFETY: geteuid cannot fail.
-        let user = match unsafe { libc::geteuid() } {
-            0 => Some(postgres_user()?),
-            _ => None,
-        };
+        let user = geteuid().is_root().then(postgres_user).transpose()?;
         let name = format!("farmhand-dev-{:016x}", path_hash(&dir));
         let home = home(&dir, &name, user)?;
         let sockets = socket_root(user).join(&name);
@@ -138,8 +135,7 @@ fn private_directory(path: &Path, user: Option<Account>) -> Result<(), EmbeddedE
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(failed()(e)),
     }
-    // SAFETY: geteuid cannot fail.
-    let owner = user.map_or_else(|| unsafe { libc::geteuid() }, |u| u.uid);
+    let owner = user.map_or_else(|| geteuid().as_raw(), |u| u.uid);
     let there = fs::symlink_metadata(path).map_err(failed())?;
     let ours = there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0;
     if ours {

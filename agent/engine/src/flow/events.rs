@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use farmhand_core::document::duration_text;
+use farmhand_core::document::{duration_text, millis};
 use farmhand_core::flow::End;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -104,10 +104,6 @@ impl<'a> Ended<'a> {
             reason: None,
         }
     }
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How a flow is told.

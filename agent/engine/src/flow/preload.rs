@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::Command;
 use farmhand_core::flow::{Action, Direction};
+use farmhand_core::text::shell_word;
 use farmhand_os::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -334,14 +335,16 @@ pub fn text(
     if !variables.iter().all(|(name, _)| plain(name)) {
         return None;
     }
-    let mut text = format!("exec >>{} 2>&1 </dev/null\n", quoted(log));
+    let mut text = format!("exec >>{} 2>&1 </dev/null\n", shell_word(log));
     for (name, value) in variables {
-        let _ = writeln!(text, "{name}={}; export {name}", quoted(value));
+        let _ = writeln!(text, "{name}={}; export {name}", shell_word(value));
     }
     let word = direction.as_str();
     let _ = match action {
-        Action::Script { path, .. } if is_for_sh(path) => writeln!(text, "set -- {word}\n. {}", quoted(path)),
-        Action::Function { file, name } => writeln!(text, "set --\n. {} && {name} {word}", quoted(file)),
+        Action::Script { path, .. } if is_for_sh(path) => {
+            writeln!(text, "set -- {word}\n. {}", shell_word(path))
+        }
+        Action::Function { file, name } => writeln!(text, "set --\n. {} && {name} {word}", shell_word(file)),
         Action::Command(Command::Shell(command)) => writeln!(text, "set --\n{command}"),
         _ => return None,
     };
@@ -360,8 +363,4 @@ fn is_for_sh(path: &str) -> bool {
         Some(interpreter) => matches!(interpreter.trim_ascii(), b"/bin/sh" | b"/usr/bin/sh"),
         None => !head.contains(&0),
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -1,80 +1,10 @@
-//! Ends of children and requests to stop, as something to poll; and the group signals of tasks.
+//! Ends of children, and the group signals of tasks.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-/// The signals that an engine waits for, as a descriptor.
-#[derive(Debug)]
-pub struct Signals(OwnedFd);
-
-const WATCHED: [i32; 5] = [
-    libc::SIGCHLD,
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-];
-
-impl Signals {
-    /// Blocks them for good; tasks are started with none blocked.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
-    pub fn block() -> io::Result<Self> {
-        // SAFETY: changes this thread's mask by an initialised set; the descriptor that comes back is new.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in WATCHED {
-                libc::sigaddset(&raw mut set, signal);
-            }
-            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
-                -1 => Err(io::Error::last_os_error()),
-                fd => Ok(Self(OwnedFd::from_raw_fd(fd))),
-            }
-        }
-    }
-
-    /// Readable while a signal waits.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    /// Sleeps until one of them arrives, one of `others` is readable, or it is `until`. Whatever ends the sleep, everything is to
-    /// be looked at.
-    pub fn sleep<'f>(&'f self, until: Option<Instant>, others: impl IntoIterator<Item = BorrowedFd<'f>>) {
-        let left = until.map(|at| at.saturating_duration_since(Instant::now()));
-        let time: Option<Timespec> = left.and_then(|left| left.try_into().ok());
-        let fds = std::iter::once(self.fd()).chain(others);
-        let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let _ = poll(&mut fds.collect::<Vec<_>>(), time.as_ref());
-    }
-
-    /// Takes all that arrived; those that ask to stop.
-    pub fn take(&self) -> Vec<i32> {
-        let mut stops = Vec::new();
-        loop {
-            // SAFETY: plain data, and the buffer is as large as it.
-            let signal = unsafe {
-                let mut info: libc::signalfd_siginfo = std::mem::zeroed();
-                let size = size_of::<libc::signalfd_siginfo>();
-                if libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), size) != size as isize {
-                    return stops;
-                }
-                info.ssi_signo.cast_signed()
-            };
-            if signal != libc::SIGCHLD {
-                stops.push(signal);
-            }
-        }
-    }
-}
+use farmhand_os::reap::{self, Peek, Usage};
 
 /// A child that ended. Its number, and so its group's, stays taken until it is reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,12 +42,9 @@ impl Exit {
 impl Ended {
     /// The next child that has ended, if any.
     pub fn next() -> Option<Self> {
-        // SAFETY: fills a zeroed plain struct; looks without reaping.
-        unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            let found = libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 && info.si_pid() != 0;
-            found.then(|| Self(info.si_pid()))
+        match reap::peek() {
+            Peek::Zombie(pid) => Some(Self(pid)),
+            Peek::Childless | Peek::Nothing => None,
         }
     }
 
@@ -128,35 +55,28 @@ impl Ended {
 
     /// Takes its status and what it used.
     pub fn reap(self) -> Exit {
-        let mut status = 0;
-        // SAFETY: reaps a child that is known to have ended, into initialised plain data.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::wait4(self.0, &raw mut status, 0, &raw mut usage);
-            usage
+        let Some(reaped) = reap::one(self.0) else {
+            return Exit::default();
         };
-        let time = |t: libc::timeval| {
-            let micros = t.tv_sec * 1_000_000 + t.tv_usec;
-            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-        };
+        let (status, usage) = (ExitStatus::from_raw(reaped.status), reaped.usage);
         Exit {
-            code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
-            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            cpu: Some(time(usage.ru_utime) + time(usage.ru_stime)),
-            max_rss_bytes: (usage.ru_maxrss > own_peak())
-                .then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
+            code: status.code(),
+            signal: status.signal(),
+            cpu: Some(Duration::from_micros(usage.user_us + usage.sys_us)),
+            max_rss_bytes: Some(usage.max_rss_bytes).filter(|most| *most > own_peak()),
         }
     }
 }
 
-/// This process's own largest size. KiB.
-fn own_peak() -> libc::c_long {
+/// This process's own largest size.
+fn own_peak() -> u64 {
     // SAFETY: fills initialised plain data.
-    unsafe {
+    let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage.ru_maxrss
-    }
+        usage
+    };
+    Usage::from(usage).max_rss_bytes
 }
 
 /// Until when a process may run, and why it was asked to end.

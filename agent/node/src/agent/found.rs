@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AgentError, setup};
 use crate::context::Context;
-use crate::wardens;
+use crate::wardens::{self, SUPERSEDED_EVERY};
 use farmhand_warden_client::wire::{AttemptReport, Kind, Refusal, Serving};
 use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError, nobody_lives};
 
@@ -13,9 +13,6 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(12);
 
 /// How long a warden that is gone has to be seen dead.
 const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
-
-/// While waiting for a warden's end: how often to ask whether another one lives in its place.
-const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) type Found = (Kind, WardenClient, Notices);
 

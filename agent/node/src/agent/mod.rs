@@ -368,11 +368,7 @@ where
                 if e.is_away() && ctx.outage.begin(boot_now()) {
                     ctx.events.emit(Event::DatabaseAway);
                 }
-                ctx.events.emit(Event::DatabaseDown {
-                    op,
-                    class: e.class(),
-                    error: e.to_string(),
-                });
+                ctx.events.emit(Event::database_down(op, &e));
                 failures = failures.saturating_add(1);
                 let ceiling = Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10));
                 tokio::time::sleep(Duration::from_millis(50) + full_jitter(ceiling, random())).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, EpochKey, LeaseTiming, Relation};
+use farmhand_core::lease::{BootInstant, EpochKey, Relation};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use super::found::{self, Found};
 use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
+use crate::failure_detector::challenge_after;
 use crate::inbox::Input;
 use crate::lease::Lease;
 use crate::session::{LEASE_GRACE, Session};
@@ -249,11 +250,6 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
             Opened::Closed => wait_for_claims(ctx).await?,
         }
     }
-}
-
-/// W of a lease with this TTL.
-fn challenge_after(ttl_ms: i64) -> Duration {
-    LeaseTiming::at_least(Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0))).challenge_after()
 }
 
 /// Waits until claims are open. This agent opens them itself when it remembers the database, or has watched it for W: the

@@ -16,6 +16,7 @@ use hyper::Method;
 use super::{LIMIT, post, secrets};
 use crate::context::Context;
 use farmhand_telemetry::events::{Event, Told};
+use farmhand_telemetry::snapshot;
 use farmhand_warden_client::privsep::Purpose;
 
 /// A due instant that has waited for longer is nobody's.
@@ -90,8 +91,7 @@ enum Outcome {
 
 /// `None`: another agent had the turn.
 async fn run_once(ctx: &Context, db: &Db, ping: &Ping) -> Result<Option<Outcome>, StoreError> {
-    // A little less than the time between two, so that one's own next turn is not missed by a hair.
-    let every = ping.every.mul_f64(0.9);
+    let every = snapshot::turn(ping.every);
     if !notify::take_turn(db, Turn::Ping, &ctx.config.address, every).await? {
         return Ok(None);
     }

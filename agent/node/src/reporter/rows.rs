@@ -2,7 +2,7 @@
 
 use farmhand_core::run::Outcome;
 use farmhand_store::AttemptOutcome;
-use farmhand_store::protocol::{Finish, Lose, Retry};
+use farmhand_store::protocol::{Finish, Lose, Measured, Retry};
 use jiff::Timestamp;
 
 use super::record::without_nul;
@@ -18,37 +18,21 @@ pub(super) fn op(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// What the warden measured, as columns.
-#[derive(Default)]
-struct Measured {
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    started_at: Option<Timestamp>,
-    ran_ms: Option<i64>,
-    cpu_ms: Option<i64>,
-    max_rss_bytes: Option<i64>,
-    output_bytes: Option<i64>,
-    output_dropped: Option<i64>,
-}
-
-impl Measured {
-    /// `dropped`: bytes of output that are not in the database.
-    fn of(e: &Ended, dropped: u64) -> Self {
-        let Some(r) = e.result.as_ref().filter(|_| !e.shortened) else {
-            return Self::default();
-        };
-        let signed = |n: u64| i64::try_from(n).ok();
-        Self {
-            exit_code: r.exit_code(),
-            signal: r.signal(),
-            started_at: Timestamp::from_millisecond(r.started_wall_ms).ok(),
-            ran_ms: i64::try_from(r.ran().as_millis()).ok(),
-            cpu_ms: signed((r.user_us + r.sys_us) / 1000),
-            max_rss_bytes: signed(r.max_rss_bytes),
-            output_bytes: signed(r.output.bytes),
-            output_dropped: signed(dropped),
-        }
-    }
+/// Exit code, signal, and what the warden measured; `dropped`: bytes of output that are not in the database.
+fn seen(e: &Ended, dropped: u64) -> (Option<i32>, Option<i32>, Measured) {
+    let Some(r) = e.result.as_ref().filter(|_| !e.shortened) else {
+        return (None, None, Measured::default());
+    };
+    let signed = |n: u64| i64::try_from(n).ok();
+    let measured = Measured {
+        started_at: Timestamp::from_millisecond(r.started_wall_ms).ok(),
+        ran_ms: i64::try_from(r.ran().as_millis()).ok(),
+        cpu_ms: signed((r.user_us + r.sys_us) / 1000),
+        max_rss_bytes: signed(r.max_rss_bytes),
+        output_bytes: signed(r.output.bytes),
+        output_dropped: signed(dropped),
+    };
+    (r.exit_code(), r.signal(), measured)
 }
 
 pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
@@ -60,7 +44,7 @@ pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
     else {
         return None;
     };
-    let m = Measured::of(e, dropped);
+    let (exit_code, signal, measured) = seen(e, dropped);
     Some(Finish {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
@@ -68,15 +52,10 @@ pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
         address: e.address.clone(),
         session: e.assignment.session,
         state: outcome.state(),
-        exit_code: m.exit_code,
-        signal: m.signal,
+        exit_code,
+        signal,
         reason: reason.as_deref().map(without_nul),
-        started_at: m.started_at,
-        ran_ms: m.ran_ms,
-        cpu_ms: m.cpu_ms,
-        max_rss_bytes: m.max_rss_bytes,
-        output_bytes: m.output_bytes,
-        output_dropped: m.output_dropped,
+        measured,
         again: *again,
     })
 }
@@ -90,7 +69,7 @@ pub(super) fn retry_row(e: &Ended, dropped: u64) -> Option<Retry> {
     else {
         return None;
     };
-    let m = Measured::of(e, dropped);
+    let (exit_code, signal, measured) = seen(e, dropped);
     let timed_out = *outcome == Outcome::TimedOut;
     Some(Retry {
         run_id: e.assignment.run_id,
@@ -103,15 +82,10 @@ pub(super) fn retry_row(e: &Ended, dropped: u64) -> Option<Retry> {
         } else {
             AttemptOutcome::Failed
         },
-        exit_code: m.exit_code,
-        signal: m.signal,
+        exit_code,
+        signal,
         reason: reason.as_deref().map(without_nul),
-        started_at: m.started_at,
-        ran_ms: m.ran_ms,
-        cpu_ms: m.cpu_ms,
-        max_rss_bytes: m.max_rss_bytes,
-        output_bytes: m.output_bytes,
-        output_dropped: m.output_dropped,
+        measured,
         delay: *delay,
     })
 }

@@ -46,11 +46,7 @@ impl Reporter {
                     return;
                 }
                 Err(e) => {
-                    self.events.emit(Event::DatabaseDown {
-                        op: "finish",
-                        class: e.class(),
-                        error: e.to_string(),
-                    });
+                    self.events.emit(Event::database_down("finish", &e));
                     if ended.len() > 1 && (!e.is_away() || is_slow(&e)) {
                         // Whose fault it is shows when they are fewer.
                         let rest = ended.split_off(ended.len() / 2);

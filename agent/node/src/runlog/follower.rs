@@ -2,21 +2,12 @@
 
 use super::About;
 use super::lines::{Line, Lines};
+use super::socket::Sent;
 use farmhand_warden_client::mark::Mark;
 use farmhand_warden_client::{Item, OutputReader};
 
 /// Read in one pass at most: a bound on how long others wait. Bytes.
 const PASS_MAX: u64 = 1 << 20;
-
-/// What became of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivered {
-    Yes,
-    /// It comes again with the next pass.
-    NotNow,
-    /// It is counted as dropped.
-    Never,
-}
 
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +55,8 @@ impl Follower {
         self.dropped
     }
 
-    /// Delivers what is new.
-    pub(super) fn pass(&mut self, mut deliver: impl FnMut(&About, &Line) -> Delivered) -> Passed {
+    /// Delivers what is new. A line that is not taken now comes again with the next pass; one that never is counts as dropped.
+    pub(super) fn pass(&mut self, mut deliver: impl FnMut(&About, &Line) -> Sent) -> Passed {
         let begin = self.reader.position();
         let passed = loop {
             if !self.hand_out(&mut deliver) {
@@ -118,12 +109,12 @@ impl Follower {
     }
 
     /// False when a line was not taken.
-    fn hand_out(&mut self, deliver: &mut impl FnMut(&About, &Line) -> Delivered) -> bool {
+    fn hand_out(&mut self, deliver: &mut impl FnMut(&About, &Line) -> Sent) -> bool {
         while let Some(line) = self.lines.front() {
             match deliver(&self.about, line) {
-                Delivered::Yes => {}
-                Delivered::NotNow => return false,
-                Delivered::Never => self.dropped += line.length(),
+                Sent::Yes => {}
+                Sent::NotNow => return false,
+                Sent::Never => self.dropped += line.length(),
             }
             self.lines.pop();
         }

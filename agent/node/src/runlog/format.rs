@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::About;
 use super::lines::Line;
+use crate::output::log_stream;
 use farmhand_warden_client::Stream;
 
 /// Facility `daemon`.
@@ -153,11 +154,7 @@ fn severity(stream: Stream) -> u8 {
 }
 
 fn name(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-        Stream::Agent => "agent",
-    }
+    log_stream(stream).as_str()
 }
 
 fn time(at_ms: i64) -> Timestamp {

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::follower::{Delivered, Follower, Passed};
+use self::follower::{Follower, Passed};
 pub use self::format::Format;
 use self::format::Writer;
 use self::socket::{Sent, Socket};
@@ -165,12 +165,7 @@ impl Forwarder {
         }
         for follower in self.followed.values_mut() {
             let (socket, writer) = (&mut self.socket, &self.writer);
-            let passed = follower.pass(|about, line| match socket.send(&writer.entry(about, line)) {
-                Sent::Yes => Delivered::Yes,
-                Sent::NotNow => Delivered::NotNow,
-                Sent::Never => Delivered::Never,
-            });
-            match passed {
+            match follower.pass(|about, line| socket.send(&writer.entry(about, line))) {
                 Passed::All => {}
                 Passed::More => self.more = true,
                 Passed::Blocked => {
@@ -195,10 +190,8 @@ impl Forwarder {
             let passed = follower.pass(|about, line| {
                 let entry = writer.entry(about, line);
                 match socket.send(&entry) {
-                    Sent::Yes => Delivered::Yes,
-                    Sent::Never => Delivered::Never,
-                    Sent::NotNow if socket.keep(entry) => Delivered::Yes,
-                    Sent::NotNow => Delivered::NotNow,
+                    Sent::NotNow if socket.keep(entry) => Sent::Yes,
+                    sent => sent,
                 }
             });
             match passed {

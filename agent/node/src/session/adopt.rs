@@ -25,15 +25,11 @@ impl Session {
             self.attempts.insert(
                 report.id,
                 Attempt {
-                    assignment,
                     warden: kind,
                     slot,
                     since,
-                    phase: Phase::Running,
-                    cancelled: false,
-                    fenced: false,
                     unkillable: report.unkillable,
-                    kills_heard: 0,
+                    ..Attempt::new(assignment, Phase::Running)
                 },
             );
             self.on_adopted_progress(&report);

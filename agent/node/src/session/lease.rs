@@ -222,11 +222,7 @@ impl Session {
                     let _ = tx.send(Input::GivenBack(ids)).await;
                 }
                 // The next renewal shows them again.
-                Err(e) => ctx.events.emit(Event::DatabaseDown {
-                    op: "release",
-                    class: e.class(),
-                    error: e.to_string(),
-                }),
+                Err(e) => ctx.events.emit(Event::database_down("release", &e)),
             }
         });
     }

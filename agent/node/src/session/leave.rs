@@ -199,11 +199,7 @@ impl Session {
             Ok(Closed::Shared) => self.emit(Event::SessionShared {
                 session: self.me.session,
             }),
-            Err(e) => self.emit(Event::DatabaseDown {
-                op: "close",
-                class: e.class(),
-                error: e.to_string(),
-            }),
+            Err(e) => self.emit(Event::database_down("close", &e)),
         }
         SessionEnd::Closed
     }

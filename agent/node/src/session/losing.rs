@@ -12,14 +12,11 @@ use crate::inbox::WardenInput;
 use crate::reporter::Report;
 use crate::systemd;
 use crate::verdict::Verdict;
-use crate::wardens;
+use crate::wardens::{self, SUPERSEDED_EVERY};
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind};
 use farmhand_warden_client::{Gone, Paths, PidFd, WardenError};
-
-/// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
-const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
 /// A warden that lives answers within milliseconds, and the connection of one that is dead is closed; a stopped one does neither.
 const HEARD_OUT_WITHIN: Duration = Duration::from_millis(300);

@@ -25,6 +25,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::lease::{BootInstant, EpochKey};
 use farmhand_store::{LeaseIdentity, StoreError};
 use tokio::sync::mpsc;
@@ -100,8 +101,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Of what no warden is asked to start.
-    fn without_slot(assignment: Assignment, phase: Phase) -> Self {
+    /// As of what no warden is asked to start.
+    fn new(assignment: Assignment, phase: Phase) -> Self {
         Self {
             assignment,
             warden: Kind::Main,
@@ -188,7 +189,7 @@ impl Session {
         let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
         let timing = ctx.timing.with_slewed_clock(slewed);
         let longest = ctx.memory.latest().map_or(0, |m| m.longest_lease_ms);
-        let longest = Duration::from_millis(u64::try_from(longest).unwrap_or(0));
+        let longest = from_millis(longest);
         let mut session = Self {
             lease: Lease::new(timing, LEASE_GRACE, opened_sent),
             alone: Alone::default(),
@@ -389,11 +390,7 @@ impl Session {
                         self.emit(Event::DatabaseAway);
                     }
                 }
-                self.emit(Event::DatabaseDown {
-                    op,
-                    class: e.class(),
-                    error: e.to_string(),
-                });
+                self.emit(Event::database_down(op, e));
             }
         }
     }

@@ -65,11 +65,7 @@ impl Session {
                     attempts: written.len(),
                 }),
                 // The next renewal shows them again.
-                Err(e) => ctx.events.emit(Event::DatabaseDown {
-                    op: "lose",
-                    class: e.class(),
-                    error: e.to_string(),
-                }),
+                Err(e) => ctx.events.emit(Event::database_down("lose", &e)),
             }
         });
     }

@@ -65,8 +65,7 @@ impl Session {
             return;
         }
         self.to_forbid.insert(id);
-        self.attempts
-            .insert(id, Attempt::without_slot(assignment, Phase::Refused));
+        self.attempts.insert(id, Attempt::new(assignment, Phase::Refused));
     }
 
     pub(super) fn start_succeeded(&mut self) {

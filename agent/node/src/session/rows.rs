@@ -6,7 +6,6 @@ use farmhand_store::tables::{self, Dispatched};
 
 use super::{Input, Session};
 use crate::outage::Unanswered;
-pub(super) use crate::tables::TABLE_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;

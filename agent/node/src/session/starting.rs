@@ -84,15 +84,10 @@ impl Session {
         self.attempts.insert(
             id,
             Attempt {
-                assignment,
                 warden,
                 slot,
                 since: received,
-                phase: Phase::Starting,
-                cancelled: false,
-                fenced: false,
-                unkillable: false,
-                kills_heard: 0,
+                ..Attempt::new(assignment, Phase::Starting)
             },
         );
         if let Some(attempt) = self.attempts.get(&id) {
@@ -124,8 +119,7 @@ impl Session {
         let id = assignment.id();
         let verdict = verdict(&assignment);
         let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
-        self.attempts
-            .insert(id, Attempt::without_slot(assignment, Phase::Ended));
+        self.attempts.insert(id, Attempt::new(assignment, Phase::Ended));
         let _ = self.ctx.reports.send(report);
     }
 }

@@ -7,12 +7,12 @@ use farmhand_store::leases;
 use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
-use super::rows::TABLE_RANKS;
 use super::{Input, Session};
 use crate::failure_detector::{EPOCH, held_token, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
+use crate::tables::TABLE_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
@@ -196,13 +196,7 @@ impl Session {
         self.spawn(async move {
             let result = statement.await;
             let answered = result.is_ok();
-            let event = result.unwrap_or_else(|e| {
-                Some(Event::DatabaseDown {
-                    op,
-                    class: e.class(),
-                    error: e.to_string(),
-                })
-            });
+            let event = result.unwrap_or_else(|e| Some(Event::database_down(op, &e)));
             Input::Watched(Watched {
                 token,
                 event,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farmhand_store::events::Event as EventRow;
-use farmhand_store::{Observer, Severity};
+use farmhand_store::{Observer, Severity, StoreError};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 pub use event::Event;
@@ -25,6 +25,17 @@ pub use farmhand_core::claimed::AttemptRef;
 
 use self::severity::severity;
 use crate::metrics::Metrics;
+
+impl Event {
+    /// A statement failed with this error.
+    pub fn database_down(op: &'static str, error: &StoreError) -> Self {
+        Self::DatabaseDown {
+            op,
+            class: error.class(),
+            error: error.to_string(),
+        }
+    }
+}
 
 /// The one subscriber. Rows wait in a bounded queue; when it is full they are counted as lost, never waited for.
 #[derive(Clone)]

@@ -75,7 +75,8 @@ struct State {
     usual: usual::UsualOf,
 }
 
-/// For how long nobody else takes the turn to look for missed deadlines. A little less than `every`: timetables of two agents differ.
+/// For how long nobody else takes a turn that comes once in `every`, as that to look for missed deadlines. A little less:
+/// timetables of two agents differ.
 pub fn turn(every: Duration) -> Duration {
     every.mul_f64(0.9)
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_core::claimed::{Attempt, Signed};
+use farmhand_core::document::millis;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -40,7 +41,7 @@ pub enum Kind {
 impl Kind {
     /// The warden under which an attempt of a job with this `hold` lives.
     pub fn of(hold: Duration) -> Kind {
-        match u64::try_from(hold.as_millis()).unwrap_or(u64::MAX) {
+        match millis(hold) {
             0 => Kind::Main,
             ms => Kind::Hold { ms },
         }

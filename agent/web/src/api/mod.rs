@@ -9,10 +9,10 @@ mod follow;
 pub(crate) mod jobs;
 mod logs;
 mod matches;
-mod nodes;
+pub(crate) mod nodes;
 mod places;
 pub(crate) mod query;
-mod runs;
+pub(crate) mod runs;
 mod stream;
 
 use std::sync::LazyLock;

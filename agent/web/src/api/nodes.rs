@@ -52,9 +52,13 @@ async fn nodes(
         content_type = "application/problem+json")))]
 async fn node(State(app): State<App>, Path(address): Path<String>) -> Result<Json<NodeItem>, Problem> {
     let node = reading::node(app.reading.db(), &address).await?;
-    node.map(Json).ok_or_else(|| {
-        Problem::not_found(format!("there is no node {address}")).hint("/api/v1/nodes lists the nodes")
-    })
+    node.map(Json).ok_or_else(|| no_node(&address))
+}
+
+/// What is said of an address that no node has; also by pages.
+pub fn no_node(address: &str) -> Problem {
+    Problem::not_found(format!("there is no node {address}"))
+        .hint("/nodes shows the nodes, and /api/v1/nodes lists them for programs")
 }
 
 /// Sessions that are open or still hold runs, with what they hold
@@ -86,7 +90,11 @@ async fn pools(
         content_type = "application/problem+json")))]
 async fn pool(State(app): State<App>, Path(pool): Path<String>) -> Result<Json<PoolItem>, Problem> {
     let found = reading::pool(app.reading.db(), &pool).await?;
-    found.map(Json).ok_or_else(|| {
-        Problem::not_found(format!("there is no pool {pool}")).hint("/api/v1/pools lists the pools")
-    })
+    found.map(Json).ok_or_else(|| no_pool(&pool))
+}
+
+/// What is said of a name that no pool has; also by pages.
+pub fn no_pool(name: &str) -> Problem {
+    Problem::not_found(format!("there is no pool {name}"))
+        .hint("/pools shows the pools, and /api/v1/pools lists them for programs")
 }

@@ -47,6 +47,15 @@ pub fn within(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<O
     }
 }
 
+/// The number of a run.
+///
+/// # Errors
+/// 400 for what is none.
+pub fn run_number(text: &str) -> Result<i64, Problem> {
+    text.parse()
+        .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
+}
+
 /// `name=value`; None of an empty text.
 ///
 /// # Errors

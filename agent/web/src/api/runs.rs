@@ -92,8 +92,9 @@ async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowV
         .ok_or_else(|| Problem::not_found(format!("there is no run {run}, or it is no flow")))
 }
 
-pub(super) fn no_run(run: i64) -> Problem {
+/// What is said of a number that no run has; also by pages.
+pub fn no_run(run: i64) -> Problem {
     Problem::not_found(format!("there is no run {run}"))
         .detail("it never existed, or its history has expired")
-        .hint("/api/v1/runs lists the newest runs")
+        .hint("/runs shows the newest runs, and /api/v1/runs lists them for programs")
 }

@@ -16,6 +16,7 @@ use super::layout::Section;
 use super::parts::time::{ago, clock};
 use super::parts::{empty, link, pager, words};
 use super::{Made, answer};
+use crate::api::query::run_number;
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -136,13 +137,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
             about.map_or_else(Vec::new, |(.., kinds)| kinds.to_vec())
         }
     };
-    let run = match chosen(&ask.run) {
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))?,
-        ),
-        None => None,
-    };
+    let run = chosen(&ask.run).map(|text| run_number(&text)).transpose()?;
     let time = |name, text: &str| {
         chosen(text)
             .map(|text| past_moment(name, &text, now, &TimeZone::UTC))

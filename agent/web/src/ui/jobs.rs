@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::reading::{self, JobItem, JobOrder, JobState, JobsFilter, Paging};
+use farmhand_store::reading::{self, JobItem, JobKind, JobOrder, JobState, JobsFilter, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -29,8 +29,7 @@ pub struct Ask {
     cursor: String,
 }
 
-const STATES: [&str; 8] = [
-    "",
+const STATES: [&str; 7] = [
     "failing",
     "overdue",
     "running",
@@ -38,16 +37,6 @@ const STATES: [&str; 8] = [
     "observing",
     "paused",
     "disabled",
-];
-const KINDS: [&str; 8] = [
-    "",
-    "scheduled",
-    "continuous",
-    "triggered",
-    "table",
-    "stream",
-    "flow",
-    "submitted",
 ];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
@@ -121,15 +110,17 @@ fn filter_form(ask: &Ask) -> Markup {
     let select = |name: &str, chosen: &str, values: &[&str]| {
         html! {
             select name=(name) {
-                @for value in values { option value=(value) selected[*value == chosen] { (if value.is_empty() { "any" } else { value }) } }
+                option value="" selected[chosen.is_empty()] { "any" }
+                @for value in values { option value=(value) selected[*value == chosen] { (value) } }
             }
         }
     };
+    let kinds: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
     html! {
         form class="filter" method="get" action="/jobs" {
             label { "Name" input name="name" value=(ask.name) size="18" data-filter placeholder="part of it"; }
             label { "State" (select("state", &ask.state, &STATES)) }
-            label { "Kind" (select("kind", &ask.kind, &KINDS)) }
+            label { "Kind" (select("kind", &ask.kind, &kinds)) }
             label { "Label" input name="label" value=(ask.label) size="11" placeholder="role=batch"; }
             @if !ask.sort.is_empty() { input type="hidden" name="sort" value=(ask.sort); }
             button { "Filter" }

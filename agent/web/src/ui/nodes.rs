@@ -17,6 +17,7 @@ use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
 use super::{Made, answer};
+use crate::api::nodes::no_node;
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -179,7 +180,7 @@ fn labels(node: &NodeItem) -> Markup {
 }
 
 fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
-    let is = matches!(node.state.as_str(), "cordoned" | "draining");
+    let is = matches!(node.state, NodeState::Cordoned | NodeState::Draining);
     html! {
         @if is { @if let Some(by) = &node.withheld_by { br; small { "by " (by) } } }
         @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { br; small { (why) } }
@@ -209,9 +210,7 @@ async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Probl
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(node) = reading::node(db, address).await? else {
-        return Err(
-            Problem::not_found(format!("there is no node {address}")).hint("/nodes lists those there are")
-        );
+        return Err(no_node(address));
     };
     let filter = EventsFilter {
         node: Some(address.to_owned()),

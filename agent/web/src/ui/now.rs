@@ -60,10 +60,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
         states: states.to_vec(),
         ..RunFilter::default()
     };
-    let (live, bad) = (
-        by_state(&[RunState::Running]),
-        by_state(&[RunState::Failed, RunState::TimedOut, RunState::Lost]),
-    );
+    let (live, bad) = (by_state(&[RunState::Running]), by_state(RunState::FAILURES));
     let (first, few) = (Paging::first(200), Paging::first(6));
     let (picture, nodes) = tokio::try_join!(reading::lanes(db, &shown), reading::nodes(db, None, &first))?;
     let (running, unwell) = tokio::try_join!(reading::runs(db, &live, &few), reading::runs(db, &bad, &few))?;

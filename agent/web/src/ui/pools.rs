@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_control::nodes::no_pool;
 use farmhand_store::pools::Holder;
 use farmhand_store::reading::{self, MOST, Paging, PoolItem, PoolWaiter};
 use jiff::Timestamp;
@@ -17,6 +16,7 @@ use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since};
 use super::parts::{cli, empty, link, meter, none, pager_by_name};
 use super::{Made, answer};
+use crate::api::nodes::no_pool;
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -145,7 +145,7 @@ async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(pool) = reading::pool(db, name).await? else {
-        return Err(no_pool(name).into());
+        return Err(no_pool(name));
     };
     let content = html! {
         div class="head" {

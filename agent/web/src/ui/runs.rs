@@ -60,11 +60,7 @@ impl Ask {
 const CHOICES: [(&str, &str, &[RunState]); 10] = [
     ("", "any", &[]),
     ("live", "due or running", &[RunState::Due, RunState::Running]),
-    (
-        "bad",
-        "unsuccessful",
-        &[RunState::Failed, RunState::TimedOut, RunState::Lost],
-    ),
+    ("bad", "unsuccessful", RunState::FAILURES),
     ("running", "running", &[RunState::Running]),
     ("succeeded", "succeeded", &[RunState::Succeeded]),
     ("failed", "failed", &[RunState::Failed]),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use toml::de::DeValue;
 
 use super::JobSpec;
-use crate::document::{Wrong, closest, duration_text, filled, parse_duration};
+use crate::document::{Wrong, closest, duration_text, filled, millis, parse_duration};
 
 /// The most starts that a rate may count: each of them is a row while it counts.
 const MOST_STARTS: u32 = 10_000;
@@ -94,7 +94,7 @@ impl JobSpec {
             node_pool: self.node_pool.clone(),
             locks: self.locks.clone(),
             rate_count: rate.map(|r| r.count),
-            rate_ms: rate.map(|r| u64::try_from(r.window.as_millis()).unwrap_or(u64::MAX)),
+            rate_ms: rate.map(|r| millis(r.window)),
         }))
     }
 }

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::check::{any, umask};
 use super::keys::{Key, Keys, Kind};
 use super::placement::label;
-use crate::document::{Found, Reader, Wrong, boolean, filled, integer, one_of, text};
+use crate::document::{Found, Reader, Wrong, boolean, filled, integer, millis, one_of, text};
 
 /// Reads all keys of a table, and reports the unknown ones. What is wrong has been reported and is left out.
 pub(super) fn stored(table: &mut Reader<'_>, keys: &Keys) -> Value {
@@ -19,9 +19,7 @@ pub(super) fn stored(table: &mut Reader<'_>, keys: &Keys) -> Value {
             Kind::Text(_, rule) => one(table, name, rule),
             Kind::Texts(_, rule) => list(table, name, rule),
             Kind::Set(_, rule, once) => set(table, name, rule, once),
-            Kind::Duration(rule) => one(table, name, |value| {
-                rule(value).map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
-            }),
+            Kind::Duration(rule) => one(table, name, |value| rule(value).map(millis)),
             Kind::Size(rule) => one(table, name, rule),
             Kind::Boolean => one(table, name, boolean),
             Kind::Integer(least, most) => one(table, name, integer(*least..=*most)),

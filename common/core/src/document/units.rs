@@ -94,17 +94,27 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it is too large".to_owned())
 }
 
+/// Whole milliseconds; below one is cut off.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// So many milliseconds, as the database has them; nothing of a negative number.
+pub fn from_millis(n: i64) -> Duration {
+    Duration::from_millis(u64::try_from(n).unwrap_or(0))
+}
+
 /// The shortest text that [`parse_duration`] reads as this duration; below a millisecond is cut off.
 pub fn duration_text(duration: Duration) -> String {
-    let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if millis == 0 {
+    let mut rest = millis(duration);
+    if rest == 0 {
         return "0s".to_owned();
     }
     let mut out = String::new();
     for (name, factor) in &DURATION_UNITS[1..] {
-        if millis >= *factor {
-            out.push_str(&format!("{}{name}", millis / factor));
-            millis %= factor;
+        if rest >= *factor {
+            out.push_str(&format!("{}{name}", rest / factor));
+            rest %= factor;
         }
     }
     out

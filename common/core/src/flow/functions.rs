@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Direction, Malformed, Script, Selection, Task, rcorder};
+use super::{Action, Malformed, Script, Selection, Task, rcorder};
 use crate::graph::Place;
 
 /// The functions that have annotations. Functions without any are helpers.
@@ -27,22 +27,8 @@ pub fn functions(path: &str, text: &str, selection: &Selection) -> Vec<Task> {
             file: path.to_owned(),
             name: name.to_owned(),
         };
-        let mut task = Task::new(name, at.clone(), action).with_locks(header.locks.clone());
-        task.left_out = header
-            .keywords
-            .iter()
-            .find(|k| selection.skip.contains(k))
-            .map(|k| format!("it has the keyword {k}"));
-        if !selection.keep.is_empty() && !header.keywords.iter().any(|k| selection.keep.contains(k)) {
-            task.left_out = Some(format!("it has no keyword {}", selection.keep.join(" or ")));
-        }
-        task.member.provides = header.provides;
+        let mut task = Task::new(name, at.clone(), action).described(header, selection);
         task.member.provides.push((name.to_owned(), at));
-        task.keywords = header.keywords;
-        task.member.references = match selection.direction {
-            Direction::Start => header.start,
-            Direction::Stop => header.stop,
-        };
         tasks.push(task);
     }
     tasks

@@ -129,16 +129,6 @@ impl Task {
     pub fn name(&self) -> &str {
         &self.member.name
     }
-
-    fn with_locks(mut self, locks: Vec<String>) -> Self {
-        if !locks.is_empty() {
-            self.extras = Arc::new(Extras {
-                locks,
-                ..Extras::default()
-            });
-        }
-        self
-    }
 }
 
 /// Why a text cannot be read as tasks.

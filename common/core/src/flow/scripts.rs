@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Action, Direction, Facilities, Header, Malformed, Task, lsb, numbered, rcorder};
+use super::{Action, Direction, Extras, Facilities, Header, Malformed, Task, lsb, numbered, rcorder};
 use crate::graph::{Place, Reference, Relation};
 
 /// A file that may be a task.
@@ -121,8 +121,7 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
         executable: script.executable,
     };
     let header = header.unwrap_or_default();
-    let mut task = Task::new(script.name.as_str(), at, action).with_locks(header.locks.clone());
-    task.left_out = left_out(&header, selection);
+    let mut task = Task::new(script.name.as_str(), at, action).described(header, selection);
     if !by_rcorder {
         // insserv knows a script by its file name as well, with and without the ending.
         let bare = script.name.strip_suffix(".sh").unwrap_or(&script.name);
@@ -131,13 +130,27 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
             task.member.aliases.push(bare.to_owned());
         }
     }
-    task.member.provides = header.provides;
-    task.keywords = header.keywords;
-    task.member.references = match selection.direction {
-        Direction::Start => header.start,
-        Direction::Stop => header.stop,
-    };
     Ok(Some((task, by_header)))
+}
+
+impl Task {
+    /// With what its script or function says about itself.
+    pub(super) fn described(mut self, header: Header, selection: &Selection) -> Self {
+        self.left_out = left_out(&header, selection);
+        if !header.locks.is_empty() {
+            self.extras = Arc::new(Extras {
+                locks: header.locks,
+                ..Extras::default()
+            });
+        }
+        self.member.provides = header.provides;
+        self.keywords = header.keywords;
+        self.member.references = match selection.direction {
+            Direction::Start => header.start,
+            Direction::Stop => header.stop,
+        };
+        self
+    }
 }
 
 fn left_out(header: &Header, selection: &Selection) -> Option<String> {

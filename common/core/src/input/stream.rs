@@ -1,9 +1,8 @@
 //! A stream as an agent hands it to the engine that runs it inside an attempt, and what its end says.
 
-use std::time::Duration;
-
 use crate::claimed::Claimed;
 use crate::definition::{Command, Filling, JobSpec, StreamSpec, fill};
+use crate::document::millis;
 use crate::due;
 use crate::stream::Checkpoint;
 use jiff::Timestamp;
@@ -131,10 +130,6 @@ fn follow(claimed: &Claimed, spec: &JobSpec, stream: &StreamSpec, now: Timestamp
     Ok(left.map_or(Follow::ForEver, |left| Follow::For {
         ms: u64::try_from(left.as_millis()).unwrap_or(0),
     }))
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the last report of an engine says about its end.

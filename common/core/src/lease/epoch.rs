@@ -9,7 +9,8 @@ pub const FENCE_BITS: u32 = 40;
 /// So many epochs may have been opened that an agent without a memory cannot know of.
 const UNKNOWN_EPOCHS: i64 = 64;
 
-/// The highest epoch that a memory may have. Farms do not come near it, and its half is left for what follows.
+/// The highest epoch that is remembered, or asked for by hand: epochs end at twice this number, and a farm that used them up could
+/// never be replaced again.
 pub const MAX_REMEMBERED_EPOCH: i64 = (1 << 21) - 1;
 
 /// What a database says of itself.

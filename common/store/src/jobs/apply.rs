@@ -14,7 +14,7 @@ use super::pools::{self, PoolChange};
 use super::rename::{rename_in, reschedule};
 use super::scope::Scope;
 use super::targets::{self, TargetChange};
-use crate::db::{Db, Transaction, stmt};
+use crate::db::{Db, Transaction, no_row, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
@@ -280,15 +280,8 @@ pub async fn apply_signed(
 /// The next number of a change of definitions. Its row stays locked until the end of the transaction:
 /// numbers become visible in their order.
 pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        seq: i64,
-    }
-    let row: Option<Row> = tx.row(stmt!("job_seq"), &[]).await?;
-    row.map(|r| r.seq).ok_or(StoreError::Decode {
-        op: "job_seq",
-        message: "the row of job_seq is missing".to_owned(),
-    })
+    let row: Option<(i64,)> = tx.row(stmt!("job_seq"), &[]).await?;
+    row.map(|(seq,)| seq).ok_or_else(|| no_row("job_seq"))
 }
 
 pub(super) fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {

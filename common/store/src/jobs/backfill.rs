@@ -110,11 +110,7 @@ pub async fn ran_instants(
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Vec<Timestamp>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        due_at: Timestamp,
-    }
-    let rows: Vec<Row> = db
+    let rows: Vec<(Timestamp,)> = db
         .rows(
             stmt!("ran_instants"),
             &[
@@ -124,5 +120,5 @@ pub async fn ran_instants(
             ],
         )
         .await?;
-    Ok(rows.into_iter().map(|row| row.due_at).collect())
+    Ok(rows.into_iter().map(|(due_at,)| due_at).collect())
 }

@@ -48,22 +48,24 @@ pub struct Listed {
 
 /// Up to `limit` jobs in order of their names, after the name `after`.
 pub async fn list_jobs(db: &Db, after: Option<&str>, limit: i64) -> Result<Vec<Listed>, StoreError> {
-    let none: Option<&str> = None;
     db.rows(
         stmt!("list_jobs"),
-        &[(&none, Type::TEXT), (&after, Type::TEXT), (&limit, Type::INT8)],
+        &[
+            (&None::<&str>, Type::TEXT),
+            (&after, Type::TEXT),
+            (&limit, Type::INT8),
+        ],
     )
     .await
 }
 
 /// One job, unless it is unknown or deleted.
 pub async fn job(db: &Db, job_id: &str) -> Result<Option<Listed>, StoreError> {
-    let none: Option<&str> = None;
     db.row(
         stmt!("list_jobs"),
         &[
             (&Some(job_id), Type::TEXT),
-            (&none, Type::TEXT),
+            (&None::<&str>, Type::TEXT),
             (&1_i64, Type::INT8),
         ],
     )
@@ -87,7 +89,16 @@ pub struct RevisionItem {
 
 /// A job's revisions, newest first, also of a deleted job.
 pub async fn revisions(db: &Db, job_id: &str, limit: i64) -> Result<Vec<RevisionItem>, StoreError> {
-    let before: Option<i64> = None;
+    revisions_before(db, job_id, None, limit).await
+}
+
+/// The same, of those before one of them.
+pub(crate) async fn revisions_before(
+    db: &Db,
+    job_id: &str,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<RevisionItem>, StoreError> {
     db.rows(
         stmt!("reading_revisions"),
         &[(&job_id, Type::TEXT), (&before, Type::INT8), (&limit, Type::INT8)],

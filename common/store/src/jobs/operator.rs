@@ -8,7 +8,7 @@ use tokio_postgres::types::{Json, Type};
 use super::apply::bump;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
-use crate::protocol::{SkipFold, promote, rounds};
+use crate::protocol::{SkipFold, promote_after_end, rounds};
 use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 
@@ -193,10 +193,6 @@ pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Re
         job_id: String,
         node: Option<String>,
     }
-    #[derive(Deserialize)]
-    struct Ended {
-        state: RunState,
-    }
     let live: Option<Live> = db
         .row(
             stmt!("cancel"),
@@ -210,14 +206,12 @@ pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Re
     match live {
         Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
         Some(Live { job_id, node: None }) => {
-            if let Err(error) = promote(db, &[job_id]).await {
-                tracing::warn!(%error, "queued runs wait for the next sweep");
-            }
+            promote_after_end(db, vec![job_id]).await;
             Ok(Cancelled::Now)
         }
         None => {
-            let ended: Option<Ended> = db.row(stmt!("final_state"), &[(&run_id, Type::INT8)]).await?;
-            Ok(ended.map_or(Cancelled::NotFound, |e| Cancelled::AlreadyFinal(e.state)))
+            let ended: Option<(RunState,)> = db.row(stmt!("final_state"), &[(&run_id, Type::INT8)]).await?;
+            Ok(ended.map_or(Cancelled::NotFound, |(state,)| Cancelled::AlreadyFinal(state)))
         }
     }
 }
@@ -324,21 +318,13 @@ pub async fn retry_one(
 
 /// Of these runs, those that a later retry repeats; not what was made with `once`, which is answered again.
 pub async fn retried_runs(db: &Db, runs: &[i64], once: Option<Once<'_>>) -> Result<Vec<i64>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        run_id: i64,
-    }
-    let rows: Vec<Row> = db
+    let rows: Vec<(i64,)> = db
         .rows(stmt!("retried_runs"), &[(&runs, Type::INT8_ARRAY)])
         .await?;
-    let mut retried: Vec<i64> = rows.into_iter().map(|row| row.run_id).collect();
+    let mut retried: Vec<i64> = rows.into_iter().map(|(run_id,)| run_id).collect();
     if let Some(once) = once {
-        #[derive(Deserialize)]
-        struct Done {
-            action: String,
-        }
         let actions: Vec<String> = retried.iter().map(|run| retry_of(*run)).collect();
-        let done: Vec<Done> = db
+        let done: Vec<(String,)> = db
             .rows(
                 stmt!("once_done"),
                 &[
@@ -348,7 +334,7 @@ pub async fn retried_runs(db: &Db, runs: &[i64], once: Option<Once<'_>>) -> Resu
                 ],
             )
             .await?;
-        retried.retain(|run| !done.iter().any(|done| done.action == retry_of(*run)));
+        retried.retain(|run| !done.iter().any(|(action,)| *action == retry_of(*run)));
     }
     Ok(retried)
 }
@@ -360,16 +346,12 @@ fn retry_of(run_id: i64) -> String {
 
 /// Keeps others with the same key out, and reads what was answered before, if anything.
 async fn answered(tx: &mut Transaction, once: Once<'_>, action: &str) -> Result<Option<i64>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        answer: Option<i64>,
-    }
     let params = [
         (&once.token_id as _, Type::INT8),
         (&action as _, Type::TEXT),
         (&once.key as _, Type::TEXT),
     ];
     let _: Vec<Value> = tx.rows(stmt!("once_begin"), &params).await?;
-    let row: Option<Row> = tx.row(stmt!("once_read"), &params).await?;
-    Ok(row.and_then(|row| row.answer))
+    let row: Option<(Option<i64>,)> = tx.row(stmt!("once_read"), &params).await?;
+    Ok(row.and_then(|(answer,)| answer))
 }

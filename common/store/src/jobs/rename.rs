@@ -57,11 +57,7 @@ pub(super) async fn rename_in(
     seq: i64,
     signed_anew: bool,
 ) -> Result<bool, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        renamed: bool,
-    }
-    let row: Option<Row> = tx
+    let row: Option<(bool,)> = tx
         .row(
             stmt!("rename_job"),
             &[
@@ -73,7 +69,7 @@ pub(super) async fn rename_in(
             ],
         )
         .await?;
-    Ok(row.is_some_and(|row| row.renamed))
+    Ok(row.is_some_and(|(renamed,)| renamed))
 }
 
 /// Where the name decides when a schedule fires, the renamed job is next due by its new name. What is overdue by the former one
@@ -126,20 +122,12 @@ pub(super) async fn reschedule(
 
 /// Gives ended runs of renamed jobs the present name, up to ten thousand; returns how many.
 pub async fn move_runs(db: &Db) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        moved: i64,
-    }
-    let row: Option<Row> = db.row(stmt!("move_runs"), &[(&AT_ONCE, Type::INT4)]).await?;
-    Ok(row.map_or(0, |row| row.moved))
+    let row: Option<(i64,)> = db.row(stmt!("move_runs"), &[(&AT_ONCE, Type::INT4)]).await?;
+    Ok(row.map_or(0, |(moved,)| moved))
 }
 
 /// What a job is called that had this name; None when there is no such job any more.
 pub async fn renamed_to(db: &Db, former: &str) -> Result<Option<String>, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        name: Option<String>,
-    }
-    let row: Option<Row> = db.row(stmt!("renamed_to"), &[(&former, Type::TEXT)]).await?;
-    Ok(row.and_then(|row| row.name))
+    let row: Option<(Option<String>,)> = db.row(stmt!("renamed_to"), &[(&former, Type::TEXT)]).await?;
+    Ok(row.and_then(|(name,)| name))
 }

@@ -40,11 +40,6 @@ pub struct Submitted {
     pub live: i64,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    run_id: i64,
-}
-
 /// Makes a run of a job by hand: `farmhand.submit`, with its checks. It runs beside whatever else of the job is
 /// live. With a `key`, the same run is answered for every repetition.
 ///
@@ -57,7 +52,7 @@ pub async fn submit(
     due_at: Option<Timestamp>,
     key: Option<&str>,
 ) -> Result<i64, StoreError> {
-    let row: Row = db
+    let (run_id,): (i64,) = db
         .one(
             stmt!("submit", often),
             &[
@@ -68,7 +63,7 @@ pub async fn submit(
             ],
         )
         .await?;
-    Ok(row.run_id)
+    Ok(run_id)
 }
 
 /// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
@@ -101,7 +96,7 @@ pub async fn submit_overlapping(
     // The job's lock keeps firings and promotions out until it is decided who waits for whom.
     let mut tx = db.transaction("submit").await?;
     let _: Option<Value> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
-    let row: Option<Row> = tx
+    let row: Option<(i64,)> = tx
         .row(
             stmt!("submit", often),
             &[
@@ -112,7 +107,7 @@ pub async fn submit_overlapping(
             ],
         )
         .await?;
-    let run = row.ok_or_else(|| no_row("submit"))?.run_id;
+    let (run,) = row.ok_or_else(|| no_row("submit"))?;
     let made: Option<Made> = tx
         .row(
             stmt!("submit_made"),

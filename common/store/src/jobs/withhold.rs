@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::protocol::abandon;
+use crate::protocol::{abandon, millis};
 
 /// Something asked of a node; it stands until another takes its place, through restarts of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub async fn withhold(db: &Db, address: &str, order: Withhold, by: &str) -> Resu
         Withhold::Drain { within } => (None, Some(true), within),
         Withhold::Resume => (Some(false), Some(false), None),
     };
-    let within = within.map(|w| i64::try_from(w.as_millis()).unwrap_or(i64::MAX));
+    let within = within.map(millis);
     let row: Option<Value> = db
         .row(
             stmt!("set_node"),

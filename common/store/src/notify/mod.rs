@@ -21,6 +21,7 @@ use super::conn::Param;
 use super::db::{Db, Stmt, Transaction, stmt};
 use super::decode;
 use super::error::StoreError;
+use super::protocol::millis;
 use super::snapshot::JobPoint;
 use farmhand_core::notify::{
     About, Channel, End, Happening, Lost, Slow, State, TargetSpec, Tell, Topic, stored,
@@ -175,17 +176,12 @@ struct Outgoing<'a> {
     body: farmhand_core::notify::Message,
 }
 
-#[derive(Deserialize)]
-struct Free {
-    free: bool,
-}
-
 /// Turns notes into messages, and after them `further` happenings, each with its job: those of one call are dropped
 /// when notes are left or somebody else is at it.
 pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled, StoreError> {
     let mut tx = db.transaction("notify_settle").await?;
-    let lock: Option<Free> = tx.row(stmt!("notify_lock"), &[]).await?;
-    if !lock.is_some_and(|l| l.free) {
+    let lock: Option<(bool,)> = tx.row(stmt!("notify_lock"), &[]).await?;
+    if !lock.is_some_and(|(free,)| free) {
         tx.rollback().await?;
         return Ok(Settled::Busy);
     }
@@ -301,14 +297,13 @@ pub async fn take_turn(
     address: &str,
     every: std::time::Duration,
 ) -> Result<bool, StoreError> {
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
     let row: Option<Value> = db
         .row(
             stmt!("notify_turn"),
             &[
                 (&turn.name(), Type::TEXT),
                 (&address, Type::TEXT),
-                (&every, Type::INT8),
+                (&millis(every), Type::INT8),
             ],
         )
         .await?;
@@ -363,7 +358,7 @@ pub async fn watch(db: &Db, address: &str, every: std::time::Duration) -> Result
         sql,
         often: false,
     };
-    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let every = millis(every);
     let params: [Param<'_>; 3] = [
         (&Turn::Deadlines.name(), Type::TEXT),
         (&address, Type::TEXT),

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use crate::protocol::millis;
 use farmhand_core::notify::{Channel, TargetSpec, Topic, stored};
 
 /// A message leased to one sender.
@@ -69,14 +70,13 @@ pub async fn claim(
     lease: Duration,
 ) -> Result<Vec<Delivery>, StoreError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let lease = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
     db.rows(
         stmt!("notify_claim"),
         &[
             (&address, Type::TEXT),
             (&limit, Type::INT8),
             (&busy, Type::TEXT_ARRAY),
-            (&lease, Type::INT8),
+            (&millis(lease), Type::INT8),
         ],
     )
     .await
@@ -89,7 +89,6 @@ pub async fn sent(db: &Db, delivery: &Delivery, verdict: &Verdict) -> Result<boo
         Verdict::Again { error, pause } => ("waiting", Some(error.as_str()), *pause),
         Verdict::Failed { error } => ("failed", Some(error.as_str()), Duration::ZERO),
     };
-    let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
     let row: Option<Value> = db
         .row(
             stmt!("notify_sent"),
@@ -98,7 +97,7 @@ pub async fn sent(db: &Db, delivery: &Delivery, verdict: &Verdict) -> Result<boo
                 (&delivery.tries, Type::INT4),
                 (&state, Type::TEXT),
                 (&error, Type::TEXT),
-                (&pause, Type::INT8),
+                (&millis(pause), Type::INT8),
             ],
         )
         .await?;

@@ -91,12 +91,8 @@ pub async fn submit_test(
     spec: &TargetSpec,
     by: &str,
 ) -> Result<Vec<Uuid>, StoreError> {
-    #[derive(Deserialize)]
-    struct Made {
-        id: Uuid,
-    }
     let channels: Vec<&str> = spec.channels().into_iter().map(Channel::as_str).collect();
-    let made: Vec<Made> = db
+    let made: Vec<(Uuid,)> = db
         .rows(
             stmt!("notify_test"),
             &[
@@ -106,7 +102,7 @@ pub async fn submit_test(
             ],
         )
         .await?;
-    Ok(made.into_iter().map(|m| m.id).collect())
+    Ok(made.into_iter().map(|(id,)| id).collect())
 }
 
 /// These messages, webhooks first.

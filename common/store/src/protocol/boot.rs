@@ -44,10 +44,6 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
         job_id: String,
         skip: Option<&'static str>,
     }
-    #[derive(Deserialize)]
-    struct Made {
-        run_id: i64,
-    }
     let mut tx = db.transaction("fire_boot").await?;
     let seen: Vec<Seen> = tx
         .rows(
@@ -96,7 +92,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
         });
     }
     if !given.is_empty() {
-        let made: Vec<Made> = tx
+        let made: Vec<(i64,)> = tx
             .rows(
                 stmt!("boot_fire"),
                 &[
@@ -106,7 +102,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
                 ],
             )
             .await?;
-        booted.run_ids = made.into_iter().map(|m| m.run_id).collect();
+        booted.run_ids = made.into_iter().map(|(run_id,)| run_id).collect();
     }
     tx.commit().await?;
     Ok(Some(booted))

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::fire::promote;
+use super::fire::promote_after_end;
 use crate::LeaseIdentity;
 use crate::conn::Param;
 use crate::db::{Db, Stmt, Transaction, stmt};
 use crate::error::StoreError;
-use farmhand_core::run::RunState;
 
 /// Where a freed run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,18 +25,6 @@ pub enum FreedTo {
     Cancelled,
     /// Taken over too often (`reason = 'poison'`).
     Failed,
-}
-
-impl FreedTo {
-    /// The final state, if it is one.
-    pub(crate) fn as_final(self) -> Option<RunState> {
-        match self {
-            Self::Due => None,
-            Self::Lost => Some(RunState::Lost),
-            Self::Cancelled => Some(RunState::Cancelled),
-            Self::Failed => Some(RunState::Failed),
-        }
-    }
 }
 
 /// A run whose holder's session ended.
@@ -106,7 +94,7 @@ async fn end(
     cause: Cause,
 ) -> Result<Expired, StoreError> {
     let mut tx = db.transaction("expire").await?;
-    let ended: Option<Ended> = tx.row(statement, params).await?;
+    let ended: Option<Value> = tx.row(statement, params).await?;
     if ended.is_none() {
         tx.commit().await?;
         return Ok(Expired::Changed);
@@ -153,7 +141,7 @@ pub async fn close_if(
     may_free: impl Fn(&Freed) -> bool,
 ) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
-    let ended: Option<Ended> = tx
+    let ended: Option<Value> = tx
         .row(
             stmt!("close"),
             &[
@@ -246,23 +234,11 @@ pub async fn release_held(
 /// Ends due runs that only one node may run, when it has been closed for `gone_for`, was removed or changed its labels.
 /// Returns how many.
 pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        #[expect(dead_code, reason = "only counted")]
-        run_id: i64,
-    }
     let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
-    let rows: Vec<Row> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
+    let rows: Vec<Value> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
     Ok(rows.len())
 }
 
-#[derive(Deserialize)]
-struct Ended {
-    #[expect(dead_code, reason = "that there is a row is the answer")]
-    address: String,
-}
-
-/// Which held runs of ended sessions to free.
 /// Why held runs are freed; the reason they are due again with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Cause {
@@ -283,6 +259,7 @@ impl Cause {
     }
 }
 
+/// Which held runs of ended sessions to free.
 #[derive(Default)]
 struct Scope<'a> {
     address: Option<&'a str>,
@@ -310,17 +287,9 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
     .await
 }
 
-/// Freed runs that ended may have held others back. The end is committed, so a failure here must not
-/// hide it; the sweep promotes what is missed.
+/// Freed runs that ended may have held others back.
 async fn promote_jobs(db: &Db, freed: &[Freed]) {
-    let mut jobs: Vec<String> = freed
-        .iter()
-        .filter(|f| f.to.as_final().is_some())
-        .map(|f| f.job_id.clone())
-        .collect();
-    jobs.sort();
-    jobs.dedup();
-    if let Err(error) = promote(db, &jobs).await {
-        tracing::warn!(%error, "queued runs wait for the next sweep");
-    }
+    let ended = freed.iter().filter(|f| f.to != FreedTo::Due);
+    let jobs = ended.map(|f| f.job_id.clone()).collect();
+    promote_after_end(db, jobs).await;
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::claim::Attempt;
-use super::fire::promote;
+use super::fire::promote_after_end;
 use super::gated::prompt;
 use super::session::set;
 use crate::db::{Db, Stmt, stmt};
@@ -124,17 +124,9 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
         return Ok(Vec::new());
     }
     let changed: Vec<Ended> = db.rows(statement, &[(&set(records), Type::JSON)]).await?;
-    let mut jobs: Vec<String> = changed
-        .iter()
-        .filter(|e| e.promotes)
-        .map(|e| e.job_id.clone())
-        .collect();
-    jobs.sort();
-    jobs.dedup();
-    // The end is committed; the sweep promotes what a failure here leaves waiting.
-    if let Err(error) = promote(db, &jobs).await {
-        tracing::warn!(%error, "queued runs wait for the next sweep");
-    }
+    let ended = changed.iter().filter(|e| e.promotes);
+    let jobs = ended.map(|e| e.job_id.clone()).collect();
+    promote_after_end(db, jobs).await;
     let freed: Vec<(&str, i64)> = (changed.iter())
         .filter_map(|e| e.frees.map(|rev| (e.job_id.as_str(), rev)))
         .collect();

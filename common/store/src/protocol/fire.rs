@@ -150,6 +150,16 @@ pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
     promote_some(db, Some(jobs)).await
 }
 
+/// `promote` for jobs of which runs ended. Their end is committed, so a failure here must not hide it; the sweep promotes
+/// what is missed.
+pub(crate) async fn promote_after_end(db: &Db, mut jobs: Vec<String>) {
+    jobs.sort();
+    jobs.dedup();
+    if let Err(error) = promote(db, &jobs).await {
+        tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
+}
+
 /// `promote` for every job with queued runs or missing rounds: the net under what a crash prevented.
 pub(crate) async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
     promote_some(db, None).await

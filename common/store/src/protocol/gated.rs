@@ -1,6 +1,5 @@
 //! Claims of runs that need a pool, locks or a rate.
 
-use serde::Deserialize;
 use tokio_postgres::types::Type;
 
 use super::claim::{Claimed, claim, read};
@@ -13,12 +12,8 @@ use crate::error::StoreError;
 /// Places are left to runs without needs that come before. The function in the database says in which order,
 /// and how no two callers take the same place.
 pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<Claimed>, StoreError> {
-    #[derive(Deserialize)]
-    struct Won {
-        run_id: i64,
-    }
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-    let won: Vec<Won> = db
+    let won: Vec<(i64,)> = db
         .rows(
             stmt!("claim_gated"),
             &[
@@ -32,7 +27,7 @@ pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<
     if won.is_empty() {
         return Ok(Vec::new());
     }
-    let won: Vec<i64> = won.into_iter().map(|w| w.run_id).collect();
+    let won: Vec<i64> = won.into_iter().map(|(run_id,)| run_id).collect();
     read(db, me, &won).await
 }
 

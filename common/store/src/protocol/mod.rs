@@ -20,14 +20,16 @@ pub use ending::{
     sweep,
 };
 pub use fenced::{FinishResult, Now};
-pub(crate) use fire::rounds;
+pub(crate) use fire::{promote_after_end, rounds};
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote};
 pub use gated::{PartialClaim, claim_any, claim_gated};
-pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
+pub use outcome::{
+    Finish, GiveBack, Lose, LostWhy, Measured, Release, Retry, finish, give_back, lose, release, retry,
+};
 pub use poll::{
     AwaitedLease, CancelWanted, HeldOver, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll,
 };
-pub(crate) use session::set;
+pub(crate) use session::{millis, set};
 pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held,
     raise_sequences, readopt, remind, renew, vouch,

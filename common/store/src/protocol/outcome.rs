@@ -13,6 +13,23 @@ use crate::error::StoreError;
 use crate::{AttemptOutcome, LeaseIdentity};
 use farmhand_core::run::RunState;
 
+/// What a node measured of an attempt; none of what it does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Measured {
+    /// When its command was started; none when it never was.
+    pub started_at: Option<Timestamp>,
+    /// How long its command ran, by the node's clock, in milliseconds.
+    pub ran_ms: Option<i64>,
+    /// Processor time that it used, in milliseconds.
+    pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes.
+    pub max_rss_bytes: Option<i64>,
+    /// How much it wrote, in bytes.
+    pub output_bytes: Option<i64>,
+    /// How much of that the caps kept out, in bytes.
+    pub output_dropped: Option<i64>,
+}
+
 /// The end of a run, as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finish {
@@ -34,18 +51,9 @@ pub struct Finish {
     pub signal: Option<i32>,
     /// Why it ended so, where the state does not say it.
     pub reason: Option<String>,
-    /// When its command was started; none when it never was.
-    pub started_at: Option<Timestamp>,
-    /// How long its command ran, by the node's clock, in milliseconds; none when that is not known.
-    pub ran_ms: Option<i64>,
-    /// Processor time that it used, in milliseconds; none when that is not known.
-    pub cpu_ms: Option<i64>,
-    /// The most memory that it used, in bytes; none when that is not known.
-    pub max_rss_bytes: Option<i64>,
-    /// How much it wrote, in bytes; none when that is not known.
-    pub output_bytes: Option<i64>,
-    /// Bytes that the caps kept out.
-    pub output_dropped: Option<i64>,
+    /// What the node measured.
+    #[serde(flatten)]
+    pub measured: Measured,
     /// For a round of a continuous job: until the next one is due.
     #[serde(rename = "again_ms", serialize_with = "opt_millis")]
     pub again: Option<Duration>,
@@ -72,18 +80,8 @@ pub struct Retry {
     pub signal: Option<i32>,
     /// Why it ended so, where the outcome does not say it.
     pub reason: Option<String>,
-    /// When its command was started; none when it never was.
-    pub started_at: Option<Timestamp>,
-    /// How long its command ran, by the node's clock, in milliseconds; none when that is not known.
-    pub ran_ms: Option<i64>,
-    /// Processor time that it used, in milliseconds; none when that is not known.
-    pub cpu_ms: Option<i64>,
-    /// The most memory that it used, in bytes; none when that is not known.
-    pub max_rss_bytes: Option<i64>,
-    /// How much it wrote, in bytes; none when that is not known.
-    pub output_bytes: Option<i64>,
-    /// How much of that the caps kept out, in bytes.
-    pub output_dropped: Option<i64>,
+    /// What the node measured.
+    pub measured: Measured,
     /// Until the run is due again.
     pub delay: Duration,
 }
@@ -243,12 +241,8 @@ struct AttemptEnd {
     exit_code: Option<i32>,
     signal: Option<i32>,
     reason: Option<String>,
-    started_at: Option<Timestamp>,
-    ran_ms: Option<i64>,
-    cpu_ms: Option<i64>,
-    max_rss_bytes: Option<i64>,
-    output_bytes: Option<i64>,
-    output_dropped: Option<i64>,
+    #[serde(flatten)]
+    measured: Measured,
 }
 
 impl AttemptEnd {
@@ -268,12 +262,7 @@ impl AttemptEnd {
             exit_code: r.exit_code,
             signal: r.signal,
             reason: r.reason.clone(),
-            started_at: r.started_at,
-            ran_ms: r.ran_ms,
-            cpu_ms: r.cpu_ms,
-            max_rss_bytes: r.max_rss_bytes,
-            output_bytes: r.output_bytes,
-            output_dropped: r.output_dropped,
+            measured: r.measured,
         }
     }
 
@@ -324,12 +313,7 @@ impl AttemptEnd {
             exit_code: None,
             signal: None,
             reason: Some(reason.to_owned()),
-            started_at: None,
-            ran_ms: None,
-            cpu_ms: None,
-            max_rss_bytes: None,
-            output_bytes: None,
-            output_dropped: None,
+            measured: Measured::default(),
         }
     }
 }

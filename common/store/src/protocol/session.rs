@@ -61,11 +61,7 @@ pub enum Opened {
 
 /// Opens a session, or finds the one that this very `incarnation` opened.
 pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        session: i64,
-    }
-    let row: Option<Row> = db
+    let row: Option<(i64,)> = db
         .row(
             stmt!("open"),
             &[
@@ -82,7 +78,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
         )
         .await?;
     match row {
-        Some(row) => Ok(Opened::Session(row.session)),
+        Some((session,)) => Ok(Opened::Session(session)),
         None => match node_row(db, &node.address).await? {
             Some(row) => Ok(Opened::Taken {
                 session: row.session,
@@ -219,12 +215,8 @@ pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> R
 
 /// Which database answers, and whether claims are open on it.
 pub async fn database(db: &Db) -> Result<Database, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        database: Database,
-    }
-    let row: Row = db.one(stmt!("database"), &[]).await?;
-    Ok(row.database)
+    let (database,): (Database,) = db.one(stmt!("database"), &[]).await?;
+    Ok(database)
 }
 
 /// An epoch that an agent opened.
@@ -379,7 +371,7 @@ pub async fn raise_held(db: &Db, epoch: Uuid, held: Duration) -> Result<(), Stor
     Ok(())
 }
 
-pub(super) fn millis(d: Duration) -> i64 {
+pub(crate) fn millis(d: Duration) -> i64 {
     i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
 }
 

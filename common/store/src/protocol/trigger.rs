@@ -35,16 +35,12 @@ pub struct Triggered {
 /// Deals with the ends of `parents`, or, without any, with all ends that nobody has dealt with and those that have
 /// waited for a while.
 pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Triggered>, StoreError> {
-    #[derive(Deserialize)]
-    struct Locked {
-        job_id: String,
-    }
     let mut all = Vec::new();
     let mut after = String::new();
     loop {
         let mut tx = db.transaction("settle").await?;
         // The locks first: the next statement's snapshot then has what whoever held them did.
-        let locked: Vec<Locked> = tx
+        let locked: Vec<(String,)> = tx
             .rows(
                 stmt!("trigger_lock"),
                 &[
@@ -54,7 +50,7 @@ pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Triggered
                 ],
             )
             .await?;
-        let names: Vec<String> = locked.into_iter().map(|l| l.job_id).collect();
+        let names: Vec<String> = locked.into_iter().map(|(job_id,)| job_id).collect();
         let mut more = false;
         if !names.is_empty() {
             more = rounds(&mut tx, &names, &mut all).await?;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::schedule::Schedule;
 use farmhand_core::usual::Usual;
@@ -180,10 +181,7 @@ pub async fn usual(db: &Db, jobs: Vec<&str>) -> Result<HashMap<String, Usual>, S
         .rows(stmt!("reading_lasted"), &[(&jobs, Type::TEXT_ARRAY)])
         .await?;
     let usual = rows.into_iter().filter_map(|row| {
-        let lasted = row
-            .millis
-            .into_iter()
-            .map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        let lasted = row.millis.into_iter().map(from_millis);
         Some((row.job_id, Usual::of(lasted)?))
     });
     Ok(usual.collect())

@@ -1,7 +1,6 @@
 //! How the runs of a job went, day by day.
 
-use std::time::Duration;
-
+use farmhand_core::document::from_millis;
 use farmhand_core::run::RunState;
 use farmhand_core::usual::{Usual, success_permille};
 use farmhand_core::verdict::LATE;
@@ -256,7 +255,7 @@ fn gathered(name: &str, timezone: &str, dates: &[Date], edges: &[Timestamp], row
     let usual = durations.and_then(usual);
     for day in &mut days {
         day.worst = WORST.into_iter().find(|state| day.ended(*state) > 0);
-        let longest = day.durations.map(|d| millis(d.longest_ms));
+        let longest = day.durations.map(|d| from_millis(d.longest_ms));
         day.outlier = (usual.zip(longest)).is_some_and(|(usual, longest)| usual.has_outlier(longest));
     }
     JobDays {
@@ -302,13 +301,9 @@ fn rate(days: &[JobDay], period: usize) -> SuccessRate {
 
 fn usual(durations: Durations) -> Option<Usual> {
     Usual::known(
-        millis(durations.p50_ms),
-        millis(durations.p95_ms),
-        millis(durations.longest_ms),
+        from_millis(durations.p50_ms),
+        from_millis(durations.p95_ms),
+        from_millis(durations.longest_ms),
         usize::try_from(durations.count).unwrap_or(0),
     )
-}
-
-fn millis(n: i64) -> Duration {
-    Duration::from_millis(n.max(0).unsigned_abs())
 }

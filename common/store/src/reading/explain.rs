@@ -1,7 +1,5 @@
 //! Why a job does not run, of what the database knows.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_postgres::types::Type;
@@ -16,10 +14,8 @@ use crate::pools::{GateFacts, gate_facts};
 use crate::protocol;
 
 use farmhand_core::definition::{JobSpec, Rate};
+use farmhand_core::document::from_millis;
 use farmhand_core::explain::{Explanation, Facts, Known, Live, Needed, Node, Outcome, Paused, subject};
-
-/// Revisions looked through for the first one.
-const REVISIONS: i64 = 10_000;
 
 /// Walks the gates that a run of a job passes, for the due instant `at`, or for now.
 ///
@@ -107,7 +103,7 @@ async fn known(
     run: Option<i64>,
     now: Timestamp,
 ) -> Result<Known, StoreError> {
-    let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
+    let first = jobs::instants_known(db, &row.job_id).await?;
     let outcomes = match at {
         Some(at) => runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
@@ -120,7 +116,7 @@ async fn known(
     let triggers = protocol::triggers(db, &row.job_id).await?;
     Ok(Known {
         spec: spec(row)?,
-        since: revisions.last().map_or(row.applied_at, |first| first.applied_at),
+        since: first.map_or(row.applied_at, |known| known.first_applied),
         applied_at: row.applied_at,
         paused: row.paused.then(|| Paused {
             by: row.paused_by.clone(),
@@ -153,7 +149,7 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
     let rate = facts.rate_count.zip(facts.rate_ms).map(|(count, ms)| {
         Rate {
             count: u32::try_from(count).unwrap_or(u32::MAX),
-            window: Duration::from_millis(ms.unsigned_abs()),
+            window: from_millis(ms),
         }
         .to_string()
     });

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::run::run_row;
 use crate::db::Db;
 use crate::error::StoreError;
+use crate::protocol::millis;
 use crate::snapshot;
 use crate::tasks::{TaskRow, tasks};
 use farmhand_core::definition::JobSpec;
@@ -146,10 +147,6 @@ fn elapsed(rows: &[TaskRow]) -> Option<Duration> {
     let first: Timestamp = rows.iter().filter_map(|r| r.end.started_at).min()?;
     let last = rows.iter().map(|r| r.end.ended_at).max()?;
     Some(last.duration_since(first).unsigned_abs())
-}
-
-fn millis(d: Duration) -> i64 {
-    i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -153,16 +153,7 @@ pub async fn cells(db: &Db, job: &str, limit: i64) -> Result<Vec<Cell>, StoreErr
 pub async fn revisions(db: &Db, job: &str, paging: &Paging) -> Result<Page<RevisionItem>, StoreError> {
     let before: Option<i64> = paging.after("revisions")?;
     let limit = paging.rows();
-    let rows: Vec<RevisionItem> = db
-        .rows(
-            stmt!("reading_revisions"),
-            &[
-                (&job, Type::TEXT),
-                (&before, Type::INT8),
-                (&(limit + 1), Type::INT8),
-            ],
-        )
-        .await?;
+    let rows = definitions::revisions_before(db, job, before, limit + 1).await?;
     Ok(Page::cut(rows, limit, |revision| {
         cursor("revisions", &revision.rev)
     }))

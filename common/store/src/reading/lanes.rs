@@ -203,11 +203,11 @@ fn fold(all: Vec<Lane>, rows: &[Row]) -> (Vec<Lane>, i64) {
     if all.len() <= LANES {
         return (all, 0);
     }
-    let lost: BTreeMap<(i64, i32), ()> = (rows.iter().filter(|r| r.end == BarEnd::Lost))
-        .map(|r| ((r.run_id, r.attempt), ()))
+    let lost: BTreeSet<(i64, i32)> = (rows.iter().filter(|r| r.end == BarEnd::Lost))
+        .map(|r| (r.run_id, r.attempt))
         .collect();
     let told: BTreeSet<&str> = (rows.iter())
-        .filter(|r| r.end == BarEnd::Lost || lost.contains_key(&(r.run_id, r.attempt - 1)))
+        .filter(|r| r.end == BarEnd::Lost || lost.contains(&(r.run_id, r.attempt - 1)))
         .map(|r| r.node.as_str())
         .collect();
     let total = all.len();

@@ -129,18 +129,14 @@ pub async fn job_matches(
     runs: i64,
     sought: &Sought,
 ) -> Result<LogMatches, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        run_id: i64,
-    }
     let limit = runs.clamp(1, MOST_RUNS);
     let params = [
         (&job as _, Type::TEXT),
         (&before as _, Type::INT8),
         (&limit as _, Type::INT8),
     ];
-    let rows: Vec<Row> = db.rows(stmt!("reading_job_runs"), &params).await?;
-    let ids: Vec<i64> = rows.iter().map(|row| row.run_id).collect();
+    let rows: Vec<(i64,)> = db.rows(stmt!("reading_job_runs"), &params).await?;
+    let ids: Vec<i64> = rows.into_iter().map(|(run_id,)| run_id).collect();
     let full = i64::try_from(ids.len()) == Ok(limit);
     let mut found = search(db, &ids, sought).await?;
     if found.before.is_none() && full {

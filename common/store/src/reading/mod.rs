@@ -28,7 +28,6 @@ mod view;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Deserialize;
 
 use super::db::stmt;
 use super::{Db, DbConfig, StoreError};
@@ -101,10 +100,6 @@ impl Reading {
 
 /// The database's clock.
 pub async fn now(db: &Db) -> Result<Timestamp, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        db_now: Timestamp,
-    }
-    let row: Row = db.one(stmt!("now"), &[]).await?;
-    Ok(row.db_now)
+    let (now,): (Timestamp,) = db.one(stmt!("now"), &[]).await?;
+    Ok(now)
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 use super::DevArgs;
 use crate::commands::{Exit, Failure};
 use crate::embedded::end_with_parent;
+use farmhand_os::signal::unblock_all;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// This binary as a command that talks to the farm's database and knows no other settings.
 pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
@@ -22,6 +24,8 @@ pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
         }
     }
     command.env("FARMHAND_DATABASE_URL", url);
+    // SAFETY: a plain system call; the signals that this process takes by asking are not blocked for another.
+    unsafe { command.pre_exec(unblock_all) };
     Ok(command)
 }
 
@@ -89,9 +93,8 @@ impl Agents {
 
     /// Has every agent look for work now.
     pub(super) fn look(&self) {
-        for pid in self.all.iter().filter_map(Agent::pid) {
-            // SAFETY: signals a child that has not been reaped.
-            unsafe { libc::kill(pid.cast_signed(), libc::SIGALRM) };
+        for child in self.all.iter().filter_map(|agent| agent.child.as_ref()) {
+            let _ = kill_process(Pid::from_child(child), Signal::ALARM);
         }
     }
 

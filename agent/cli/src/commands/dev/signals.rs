@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use farmhand_os::signal::stray;
+use farmhand_os::signal::{block, stray};
 
 /// What the loop is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Event {
 /// Ctrl-C, SIGTERM, the end of the terminal.
 const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The set of signals that this process takes by asking. Children start with none blocked.
+/// The set of signals that this process takes by asking. A child inherits the mask, unless it undoes that.
 pub(super) struct Signals(libc::sigset_t);
 
 impl Signals {
@@ -29,20 +29,9 @@ impl Signals {
     /// # Errors
     /// None that a valid set can cause.
     pub(super) fn take() -> io::Result<Self> {
-        // SAFETY: the set is plain data, initialised by sigemptyset before it is read.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            // Stray ones are taken and dropped.
-            let taken = ENDING.into_iter().chain([libc::SIGCHLD]);
-            for signal in taken.chain(stray()) {
-                libc::sigaddset(&mut set, signal);
-            }
-            match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
-                0 => Ok(Self(set)),
-                code => Err(io::Error::from_raw_os_error(code)),
-            }
-        }
+        // Stray ones are taken and dropped.
+        let taken = ENDING.into_iter().chain([libc::SIGCHLD]);
+        block(taken.chain(stray())).map(Self)
     }
 
     /// The next event, at most after `timeout`.

@@ -13,7 +13,6 @@ use farmhand_core::flow::{Direction, Facilities, Selection, Task};
 use farmhand_core::graph::Graph;
 
 use super::{Exit, Failure, Outcome, out};
-pub(super) use run::time;
 
 use farmhand_engine::flow::load::{LoadError, Source, load};
 use farmhand_engine::flow::plan::{self, Plan};

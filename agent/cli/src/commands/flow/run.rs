@@ -1,6 +1,6 @@
 //! `farmhand flow run`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use farmhand_core::document::parse_duration;
 use farmhand_core::flow::{Action, Course, Task};
 use farmhand_core::graph::Graph;
 
-use super::SourceArgs;
+use super::{Loaded, SourceArgs};
 use crate::commands::{Exit, Failure, Outcome, out};
 use farmhand_core::input::flow::Handed;
 use farmhand_engine::flow::engine::{Engine, Options, Tools};
@@ -21,10 +21,10 @@ use farmhand_engine::flow::plan;
 use farmhand_engine::flow::preload::{Preload, PreloadError};
 use farmhand_engine::flow::report::Report;
 use farmhand_engine::flow::rundir::{RunDir, RunDirError};
-use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
 use farmhand_os::memory;
+use farmhand_os::signal::Signals;
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
@@ -37,10 +37,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
     /// For each task that has no timeout of its own
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Between asking a task to end and ending it
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
     /// Where FIFOs, output and the record go [default: a private directory that is deleted after success]
     #[arg(long, value_name = "DIR")]
@@ -62,28 +62,31 @@ pub(crate) struct RunArgs {
     gantt: bool,
 }
 
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text)
-}
-
 pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
-    let mut flow = flow(args)?;
-    flow.source.judge(&flow.graph)?;
+    let (flow, graph, mut done) = flow(args)?;
+    flow.source.judge(&graph)?;
     refuse_unexecutable(&flow.tasks)?;
     if args.dry_run {
-        return dry_run(&flow.tasks, &flow.graph, json);
+        return dry_run(&flow.tasks, &graph, json);
     }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
     if args.resume {
-        flow.done = dir.finished()?;
+        done = dir.finished()?;
     }
-    let (report, total) = execute(args, json, &flow, dir)?;
-    conclude(args, json, &flow.tasks, &flow.graph, report, total)
+    let (report, total) = execute(args, json, &flow, &graph, &done, dir)?;
+    conclude(args, json, &flow.tasks, &graph, report, total)
 }
 
-fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Report, usize), Failure> {
-    let (tasks, graph) = (&flow.tasks, &flow.graph);
-    let course = Course::new(tasks, graph, args.limit(flow.jobs), &flow.done)
+fn execute(
+    args: &RunArgs,
+    json: bool,
+    flow: &Loaded,
+    graph: &Graph,
+    done: &BTreeSet<String>,
+    dir: RunDir,
+) -> Result<(Report, usize), Failure> {
+    let tasks = &flow.tasks;
+    let course = Course::new(tasks, graph, args.limit(flow.jobs), done)
         .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
         .with_pools(&flow.pools);
     let deps = dir.deps();
@@ -111,7 +114,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         .map(Task::name)
         .collect();
     let spawner = Spawner::new(&set)?;
-    let preload = flow.preload.as_deref();
+    let preload = args.preload.as_deref().or(flow.preload.as_deref());
     let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
     let preload = loaded.transpose()?;
     if let Some(leader) = preload.as_ref().and_then(Preload::pid) {
@@ -141,39 +144,18 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
     Ok((engine.run(), total))
 }
 
-struct Flow {
-    tasks: Vec<Task>,
-    source: SourceArgs,
-    jobs: Option<u32>,
-    graph: Graph,
-    /// Not to run again.
-    done: BTreeSet<String>,
-    preload: Option<PathBuf>,
-    /// Places of the pools of its tasks.
-    pools: BTreeMap<String, u32>,
-}
-
-fn flow(args: &RunArgs) -> Result<Flow, Failure> {
-    let (loaded, graph, done) = if args.from_run {
-        let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
-            Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
-        })?;
-        let loaded = args.source.described(&handed.flow)?;
-        let graph = super::graph(&loaded.tasks);
-        (loaded, graph, handed.done)
-    } else {
+/// The tasks, their graph, and those that are not to run again.
+fn flow(args: &RunArgs) -> Result<(Loaded, Graph, BTreeSet<String>), Failure> {
+    if !args.from_run {
         let (loaded, graph) = args.source.read()?;
-        (loaded, graph, BTreeSet::new())
-    };
-    Ok(Flow {
-        tasks: loaded.tasks,
-        source: loaded.source,
-        jobs: loaded.jobs,
-        graph,
-        done,
-        preload: args.preload.clone().or(loaded.preload),
-        pools: loaded.pools,
-    })
+        return Ok((loaded, graph, BTreeSet::new()));
+    }
+    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
+    })?;
+    let loaded = args.source.described(&handed.flow)?;
+    let graph = super::graph(&loaded.tasks);
+    Ok((loaded, graph, handed.done))
 }
 
 impl RunArgs {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use farmhand_core::document::parse_duration;
 
 use crate::commands::{Exit, Failure, Outcome, out};
 use farmhand_engine::flow::fifo::{Status, WaitError, alone, status, wait};
@@ -28,7 +29,7 @@ pub(crate) struct WaitArgs {
     #[arg(required = true)]
     names: Vec<String>,
     /// Give up after this long
-    #[arg(long, value_name = "TIME", value_parser = super::run::time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// The flow's directory [default: $FARMHAND_DEPS]
     #[arg(long, value_name = "DIR")]

@@ -2,7 +2,7 @@
 
 mod farm;
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use farmhand_core::document::parse_duration;
-use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::locks::{self, LockError, Locks, VARIABLE};
+use farmhand_os::signal::{Signals, unblock_all};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, out};
@@ -131,7 +131,7 @@ fn execute(words: &[String], slot: Option<usize>) -> Result<i32, Failure> {
         command.env("FARMHAND_SLOT", slot.to_string());
     }
     // SAFETY: a plain system call; the mask that was just set is not for the command.
-    unsafe { command.pre_exec(unblock) };
+    unsafe { command.pre_exec(unblock_all) };
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -156,16 +156,6 @@ fn execute(words: &[String], slot: Option<usize>) -> Result<i32, Failure> {
             }
         }
     }
-}
-
-fn unblock() -> io::Result<()> {
-    // SAFETY: changes this process's mask by an initialised set.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-    }
-    Ok(())
 }
 
 impl From<LockError> for Failure {

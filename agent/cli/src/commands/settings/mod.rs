@@ -95,11 +95,7 @@ fn read(path: &Path) -> Result<Source, Failure> {
 
 fn refusal(mistakes: Vec<String>, in_file: Option<Mistakes>) -> Failure {
     if let Some(in_file) = &in_file {
-        out::raw_err(
-            in_file
-                .render(out::color(), out::width().unwrap_or(120).into())
-                .as_bytes(),
-        );
+        out::raw_err(out::mistakes(in_file).as_bytes());
     }
     let count = mistakes.len() + in_file.map_or(0, |m| m.len());
     let what = match count {

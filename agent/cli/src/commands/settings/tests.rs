@@ -303,6 +303,14 @@ fn every_flag_is_a_variable_and_a_key_of_the_file_too() {
 }
 
 #[test]
+fn another_login_needs_a_restart_whatever_it_is_for() {
+    let of = |flags: &[(&str, &str)]| load(&parsed(flags), &env(&[])).unwrap();
+    for key in ["database_url", "rows_database_url", "definitions_database_url"] {
+        assert_eq!(of(&[]).restart_needed(&of(&[(key, "postgresql://x/f")])), [key]);
+    }
+}
+
+#[test]
 fn the_help_says_the_defaults() {
     let unset = format!("{:?}", load(&AgentArgs::default(), &env(&[])).unwrap());
     let mut said = Vec::new();

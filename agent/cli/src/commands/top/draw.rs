@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::Moment;
 use crate::commands::next::distance;
+use crate::commands::node::labels;
 use crate::commands::out;
 use crate::commands::status::{counted, due, finding};
 
@@ -85,13 +86,12 @@ fn of_node(node: &NodeItem, now: Timestamp) -> Vec<String> {
     } else {
         "-".to_owned()
     };
-    let labels: Vec<String> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     vec![
         node.address.clone(),
         node.state.to_string(),
         format!("{}/{}", node.running, node.slots),
         lease,
-        labels.join(" "),
+        labels(node),
     ]
 }
 

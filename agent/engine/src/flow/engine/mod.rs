@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use farmhand_core::document::duration_text;
 use farmhand_core::flow::{Course, Direction, End, Task};
 use farmhand_core::graph::Graph;
+use farmhand_os::signal::Signals;
 use jiff::Timestamp;
 
 use crate::flow::events::{Event, Reporter};
@@ -20,7 +21,7 @@ use crate::flow::output::Output;
 use crate::flow::preload::Preload;
 use crate::flow::report::{Record, Report};
 use crate::flow::rundir::RunDir;
-use crate::flow::signals::{Exit, Limit, Signals};
+use crate::flow::signals::{Exit, Limit};
 use crate::flow::spawn::Spawner;
 use crate::locks::{self, Locks};
 

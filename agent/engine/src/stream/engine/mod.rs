@@ -10,13 +10,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use farmhand_core::stream::{BadCheckpoint, Checkpoint, Course, Line, Step};
+use farmhand_os::signal::Signals;
 use jiff::Timestamp;
 
 use self::tell::Teller;
 use super::list::{self, List, Next};
 use super::record::Place;
 use crate::flow::output::Output;
-use crate::flow::signals::{Limit, Signals};
+use crate::flow::signals::Limit;
 use crate::flow::spawn::Spawner;
 use farmhand_core::input::stream::Handed;
 

@@ -1,12 +1,13 @@
 //! What an action's form asks for, and the action that its fields make.
 
-use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, parse_params};
+use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, param_text, parse_params};
 use farmhand_store::Role;
 use farmhand_store::jobs;
 use maud::{Markup, html};
 
 use super::many;
 use crate::api::jobs::no_job;
+use crate::api::query::run_number;
 use crate::ui::parts::link;
 use crate::{App, Problem};
 use farmhand_control::{Action, BulkAction};
@@ -96,12 +97,7 @@ impl Asked {
     /// # Errors
     /// When it is not said what it is about, or the job cannot be read.
     pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
-        let field = |wanted: &str| {
-            let found = fields.iter().find(|(name, _)| name == wanted);
-            found
-                .map(|(_, value)| value.trim())
-                .filter(|value| !value.is_empty())
-        };
+        let field = |wanted: &str| many::field(fields, wanted);
         if let Some(bulk) = verb.bulk() {
             return Self::many(app, verb, bulk, fields).await;
         }
@@ -118,11 +114,6 @@ impl Asked {
             action: Err(Problem::bad_request("nothing is asked")),
             about: about.clone(),
         };
-        let number = || {
-            about
-                .parse()
-                .map_err(|_| Problem::bad_request(format!("{about} is not a valid run number")))
-        };
         asked.action = match verb {
             Verb::Run => {
                 let spec = spec(app, &about).await?;
@@ -135,11 +126,11 @@ impl Asked {
             }),
             Verb::Resume => Ok(Action::Resume { job: about }),
             Verb::Cancel => Ok(Action::Cancel {
-                run: number()?,
+                run: run_number(&about)?,
                 firing: field("firing").is_some(),
             }),
             Verb::Retry => Ok(Action::Retry {
-                run: number()?,
+                run: run_number(&about)?,
                 from_failed: field("from_failed").is_some(),
             }),
             Verb::Cordon => Ok(Action::Cordon { node: about }),
@@ -259,10 +250,7 @@ impl Asked {
 
     fn param(&self, name: &str, param: &ParamSpec) -> Markup {
         let field = format!("{PARAM}{name}");
-        let default = param
-            .default
-            .as_ref()
-            .map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
+        let default = param.default.as_ref().map(param_text);
         html! {
             div class="field" {
                 label for=(field) { code { (name) } " " small { (word(param.kind)) @if param.required { ", needed" } } }
@@ -313,9 +301,7 @@ async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
     let Some(listed) = jobs::job(db, name).await? else {
         return Err(no_job(db, name).await);
     };
-    serde_json::from_value(listed.spec).map_err(|e| {
-        Problem::refused(format!("the definition of {name} is of a newer version")).detail(e.to_string())
-    })
+    Ok(farmhand_control::jobs::spec(&listed)?)
 }
 
 fn submission(

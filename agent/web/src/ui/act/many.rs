@@ -7,21 +7,20 @@ use farmhand_store::reading::{self, Paging, RunFilter};
 use jiff::Timestamp;
 
 use crate::Problem;
-use crate::api::query::pair;
+use crate::api::query::{pair, run_number};
 use crate::ui::runs;
+
+/// What a field holds, unless it is empty.
+pub fn field<'a>(fields: &'a [(String, String)], wanted: &str) -> Option<&'a str> {
+    let found = fields.iter().find(|(name, _)| name == wanted);
+    found
+        .map(|(_, value)| value.trim())
+        .filter(|value| !value.is_empty())
+}
 
 /// Read from the list's fields. What was made after the page that asks is not meant.
 pub async fn chosen(db: &Db, bulk: BulkAction, fields: &[(String, String)]) -> Result<Chosen, Problem> {
-    let field = |wanted: &str| {
-        let found = fields.iter().find(|(name, _)| name == wanted);
-        found
-            .map(|(_, value)| value.trim())
-            .filter(|value| !value.is_empty())
-    };
-    let number = |text: &str| {
-        text.parse()
-            .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
-    };
+    let field = |wanted: &str| field(fields, wanted);
     let (now, zone) = (
         reading::now(db).await?,
         runs::zone(field("zone").unwrap_or_default())?,
@@ -32,11 +31,11 @@ pub async fn chosen(db: &Db, bulk: BulkAction, fields: &[(String, String)]) -> R
     };
     let ticked = fields.iter().filter(|(name, _)| name == "run");
     let upto = match field("upto") {
-        Some(text) => Some(number(text)?),
+        Some(text) => Some(run_number(text)?),
         None => newest(db).await?,
     };
     Ok(Chosen {
-        runs: ticked.map(|(_, run)| number(run)).collect::<Result<_, _>>()?,
+        runs: ticked.map(|(_, run)| run_number(run)).collect::<Result<_, _>>()?,
         job: field("job").map(str::to_owned),
         states: states(bulk, field("state").unwrap_or_default())?,
         node: field("node").map(str::to_owned),

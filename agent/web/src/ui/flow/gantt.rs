@@ -1,10 +1,12 @@
 //! A bar per task over the time of the flow.
 
+use farmhand_core::document::from_millis;
 use farmhand_store::reading::{FlowTask, FlowView};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::sign;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
 
 /// Bars that are drawn; the table has the rest.
@@ -44,7 +46,7 @@ pub fn draw(view: &FlowView) -> Markup {
                 @let y = AXIS + n as f64 * ROW + 2.0;
                 @let sign = sign(task);
                 @let (from, wide) = (x(*from), (x(*to) - x(*from)).max(0.3));
-                @let lasted = took(std::time::Duration::from_millis(task.duration_ms.unwrap_or(0).unsigned_abs()));
+                @let lasted = took(from_millis(task.duration_ms.unwrap_or(0)));
                 g {
                     title { (task.task) ", " (sign.word) ", " (lasted) @if task.critical { ", on the critical path" } }
                     rect class=(format!("n-{0} s-{0}", sign.tone.as_str())) x=(percent(from)) width=(percent(wide)) y=(y) height=(ROW - 5.0) rx="3" {}
@@ -59,8 +61,4 @@ pub fn draw(view: &FlowView) -> Markup {
         div class="legend" aria-hidden="true" { span { "◆ and a thick foot: on the critical path" } }
         @if left_out > 0 { p class="body muted" { (left_out) " more are in the table." } }
     }
-}
-
-fn percent(x: f64) -> String {
-    format!("{x:.3}%")
 }

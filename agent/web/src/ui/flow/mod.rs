@@ -5,6 +5,7 @@ mod graph;
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_core::document::from_millis;
 use farmhand_store::reading::{self, FlowTask, FlowView};
 use maud::{Markup, html};
 
@@ -13,6 +14,7 @@ use super::parts::time::took;
 use super::parts::words::{self, Sign};
 use super::parts::{cli, link, none};
 use super::{Made, answer};
+use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem};
 
 pub async fn page(State(app): State<App>, caller: Caller, Path(id): Path<i64>) -> Response {
@@ -23,7 +25,7 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(run) = reading::run_row(db, id).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}")));
+        return Err(no_run(id));
     };
     let Some(view) = reading::flow(db, id).await? else {
         return Err(Problem::not_found(format!("run {id} is not a flow"))
@@ -63,7 +65,7 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
 /// How far it is, and how close to its critical path it came.
 pub fn summary(view: &FlowView) -> Markup {
     let ended = view.tasks.iter().filter(|t| t.end.is_some()).count();
-    let ms = |ms: i64| took(std::time::Duration::from_millis(ms.unsigned_abs()));
+    let ms = |ms: i64| took(from_millis(ms));
     html! {
         p { b { (ended) " of " (view.tasks.len()) } " tasks ended, in " b { (ms(view.elapsed_ms)) }
             @if view.critical_ms > 0 { "; the critical path alone takes " b { (ms(view.critical_ms)) } } "." }
@@ -92,7 +94,7 @@ fn table(view: &FlowView) -> Markup {
                         tr {
                             td class="name" { (task.task) @if task.critical { " " span class="tag" { "critical" } } }
                             td { (sign(task).markup()) }
-                            td class="num" { @if let Some(ms) = task.duration_ms { (took(std::time::Duration::from_millis(ms.unsigned_abs()))) } @else { (none()) } }
+                            td class="num" { @if let Some(ms) = task.duration_ms { (took(from_millis(ms))) } @else { (none()) } }
                             td { (task.after.join(", ")) }
                             td {
                                 @if let Some(end) = &task.end {

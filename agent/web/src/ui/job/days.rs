@@ -1,8 +1,8 @@
 //! The last days of a job: a cell per day, success rates, how long its successes took.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
 use farmhand_store::reading::{Durations, JobDay, JobDays};
@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use crate::ui::parts::icons::Icon;
 use crate::ui::parts::link;
 use crate::ui::parts::none;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
 use crate::ui::parts::words::{self, Sign, Tone};
 
@@ -45,8 +46,7 @@ pub fn days(days: &JobDays) -> Markup {
 /// Why they are not shown.
 pub fn unread(error: &StoreError) -> Markup {
     tracing::warn!("the days of a job: {error}");
-    let slow = matches!(error, StoreError::TimedOut { .. })
-        || matches!(error, StoreError::Sql { code, .. } if code == "57014");
+    let slow = error.is_too_slow() || matches!(error, StoreError::TimedOut { .. });
     html! {
         p class="callout warn" role="status" {
             @if slow { "These days could not be read in time." } @else { "These days could not be read; the agent’s log says why." }
@@ -197,11 +197,11 @@ fn durations(days: &JobDays) -> Markup {
 }
 
 fn bar(day: &JobDay, d: Durations, [x, step]: [f64; 2], tall: &dyn Fn(i64) -> f64) -> Markup {
-    let middle = format!("{:.3}%", x + step / 2.0);
+    let middle = percent(x + step / 2.0);
     html! {
         g {
             title { (day.day) ": median " (lasted(d.p50_ms)) ", p95 " (lasted(d.p95_ms)) ", longest " (lasted(d.longest_ms)) }
-            rect class="f-ok" x=(format!("{:.3}%", x + step * 0.1)) width=(format!("{:.3}%", step * 0.8))
+            rect class="f-ok" x=(percent(x + step * 0.1)) width=(percent(step * 0.8))
                 y=(format!("{:.1}", HEIGHT - tall(d.p50_ms))) height=(format!("{:.1}", tall(d.p50_ms))) {}
             line class="p95" x1=(middle) x2=(middle) y1=(format!("{:.1}", HEIGHT - tall(d.p95_ms))) y2=(HEIGHT) {}
             @if day.outlier {
@@ -241,7 +241,7 @@ fn table(days: &JobDays) -> Markup {
 }
 
 fn lasted(ms: i64) -> String {
-    took(Duration::from_millis(ms.max(0).unsigned_abs()))
+    took(from_millis(ms))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::document::from_millis;
 use farmhand_core::run::RunState;
 use farmhand_core::usual::{Usual, success_permille};
 use farmhand_store::reading::Cell;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::ui::parts::link;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::{ago, took};
 use crate::ui::parts::words;
 
@@ -21,7 +23,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
     let mut points: Vec<(&Cell, Duration)> = cells
         .iter()
         .filter(|c| c.state.is_final())
-        .filter_map(|c| Some((c, Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+        .filter_map(|c| Some((c, from_millis(c.duration_ms?))))
         .take(POINTS)
         .collect();
     points.reverse();
@@ -40,7 +42,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
             svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
                 @for (n, (cell, lasted)) in points.iter().enumerate() {
                     @let sign = words::run(cell.state);
-                    rect class=(format!("f-{}", sign.tone.as_str())) x=(format!("{:.3}%", n as f64 * step)) width=(format!("{:.3}%", step * 0.8))
+                    rect class=(format!("f-{}", sign.tone.as_str())) x=(percent(n as f64 * step)) width=(percent(step * 0.8))
                         y=(format!("{:.1}", HEIGHT - tall(*lasted))) height=(format!("{:.1}", tall(*lasted))) {
                         title { "run " (cell.run_id) ", " (took(*lasted)) ", " (sign.word) }
                     }
@@ -73,13 +75,13 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
 /// How long those that succeeded took; none of a few.
 fn usual(cells: &[Cell]) -> Option<Usual> {
     let good = cells.iter().filter(|c| c.state == RunState::Succeeded);
-    Usual::of(good.filter_map(|c| Some(Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+    Usual::of(good.filter_map(|c| Some(from_millis(c.duration_ms?))))
 }
 
 fn rate(cells: &[Cell]) -> String {
     let count = |states: &[RunState]| cells.iter().filter(|c| states.contains(&c.state)).count();
     let good = count(&[RunState::Succeeded]);
-    let bad = count(&[RunState::Failed, RunState::TimedOut, RunState::Lost]);
+    let bad = count(RunState::FAILURES);
     match success_permille(good, bad) {
         Some(rate) => format!(
             "{}.{} % of the last {} runs succeeded.",

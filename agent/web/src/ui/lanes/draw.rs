@@ -7,6 +7,8 @@ use maud::{Markup, html};
 use super::arrange::{AXIS, BAND, BAR};
 use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture, Shade};
 use crate::ui::parts::icons::Icon;
+use crate::ui::parts::link;
+use crate::ui::parts::percent;
 use crate::ui::parts::time::{ran, took};
 use crate::ui::parts::words::{self, Sign, Tone};
 
@@ -90,7 +92,7 @@ fn gutter(lane: &Lane) -> Markup {
     html! {
         line class="rule" x1="0" x2="100%" y1=(lane.top) y2=(lane.top) {}
         @if let Some(node) = &lane.node {
-            a href=(crate::ui::parts::link::node(&node.address))
+            a href=(link::node(&node.address))
                 aria-label=(format!("Node {}, {}", node.address, sign.word)) {
                 text class="strong" x="12" y=(lane.top + 17.0) { (lane.title) }
             }
@@ -180,7 +182,7 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
         fact.job_id, fact.run_id, fact.attempt, fact.address, sign.word, fact.fence
     );
     html! {
-        a href=(format!("/runs/{}", fact.run_id)) aria-label=(title)
+        a href=(link::run(fact.run_id)) aria-label=(title)
             tabindex=[(!bar.hatched && !bar.heir && fact.end != BarEnd::Running).then_some("-1")]
             data-attempt=(format!("{}/{}", fact.run_id, fact.attempt)) data-state=(sign.word) {
             svg x=(percent(bar.x)) y=(bar.y) width=(percent(bar.width)) height=(BAR) {
@@ -245,10 +247,6 @@ fn legend() -> Markup {
             (entry(Tone::Lost, Icon::Fence, "stale holder fenced"))
         }
     }
-}
-
-fn percent(x: f64) -> String {
-    format!("{x:.3}%")
 }
 
 fn two(y: f64) -> String {

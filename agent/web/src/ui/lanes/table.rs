@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::draw::sign;
 use super::{Facts, Picture};
+use crate::ui::parts::link;
 use crate::ui::parts::time::{between, clock, ran, took};
 
 /// Attempts that are listed; the picture says the rest in bands.
@@ -27,7 +28,7 @@ pub fn table(facts: &Facts, picture: &Picture, now: Timestamp) -> Markup {
                         @for a in attempts {
                             tr {
                                 td { (a.address) " " small { "session " (a.session) } }
-                                td { a href=(format!("/runs/{}", a.run_id)) { (a.run_id) } }
+                                td { a href=(link::run(a.run_id)) { (a.run_id) } }
                                 td { (a.job_id) }
                                 td class="num" { (a.attempt) }
                                 td class="num mono" { (a.fence) }
@@ -62,7 +63,7 @@ pub fn table(facts: &Facts, picture: &Picture, now: Timestamp) -> Markup {
                         @for z in &facts.zombies {
                             tr {
                                 td { (z.address) }
-                                td { a href=(format!("/runs/{}", z.run_id)) { (z.run_id) } }
+                                td { a href=(link::run(z.run_id)) { (z.run_id) } }
                                 td {}
                                 td class="num" { (z.attempt) }
                                 td {}

@@ -3,6 +3,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_core::text::count;
 use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
 use maud::{Markup, html};
 
@@ -12,6 +13,7 @@ use super::super::parts::time::bytes;
 use super::super::{Made, answer};
 use super::{Searched, lines, search};
 use crate::api::jobs::no_job;
+use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
 
 fn sought(ask: &Searched) -> Result<Sought, Problem> {
@@ -34,9 +36,7 @@ async fn run(app: &App, id: i64, ask: &Searched) -> Result<Made, Problem> {
     let found = app
         .searching(async |db| reading::run_matches(db, id, &sought).await)
         .await?;
-    let Some(found) = found else {
-        return Err(Problem::not_found(format!("there is no run {id}")).hint("/runs lists those there are"));
-    };
+    let found = found.ok_or_else(|| no_run(id))?;
     let content = html! {
         div class="head" {
             div class="grow" {
@@ -109,18 +109,10 @@ async fn made(app: &App, section: Section, text: &str, content: Markup) -> Resul
 }
 
 fn shown(found: &LogMatches, attempt: Option<i32>) -> Markup {
-    let count = |n: i64, one: &str| {
-        if n == 1 {
-            format!("1 {one}")
-        } else {
-            format!("{n} {one}s")
-        }
-    };
-    let lines_found = i64::try_from(found.items.len()).unwrap_or(i64::MAX);
     html! {
         div class="body" {
             p id="searched" {
-                b { (count(lines_found, "line")) } " in the stored output of "
+                b { (count(found.items.len(), "line")) } " in the stored output of "
                 @if let Some(attempt) = attempt { "attempt " (attempt) " of " }
                 (count(found.runs, "run")) ", " (bytes(found.bytes)) "."
             }

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use farmhand_store::logs::read_log;
 use farmhand_store::reading::{self, LogRange, Tail};
+use futures_util::{TryStreamExt, stream};
 use serde::Deserialize;
-use tokio::sync::mpsc;
 
 use crate::{App, Path, Problem, Query};
 
@@ -30,49 +30,22 @@ pub async fn page(
     let Some(LogRange { attempt, .. }) = range else {
         return Err(Problem::not_found("this run has no such attempt"));
     };
-    let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(2);
-    tokio::spawn(async move {
-        let mut after = -1;
-        loop {
-            let chunks = match read_log(app.reading.db(), id, attempt, after, ROWS).await {
-                Ok(chunks) if chunks.is_empty() => return,
-                Ok(chunks) => chunks,
-                Err(e) => {
-                    // The browser shows a download that broke off, which is what happened.
-                    let _ = send.send(Err(std::io::Error::other(e))).await;
-                    return;
-                }
-            };
-            for chunk in chunks {
-                after = chunk.seq;
-                if send.send(Ok(chunk.bytes.into())).await.is_err() {
-                    return;
-                }
-            }
-        }
+    let rows = stream::try_unfold((app, -1), move |(app, after)| async move {
+        // The browser shows a download that broke off where this fails, which is what happened.
+        let chunks = read_log(app.reading.db(), id, attempt, after, ROWS).await;
+        let chunks = chunks.map_err(std::io::Error::other)?;
+        let Some(last) = chunks.last().map(|chunk| chunk.seq) else {
+            return Ok(None);
+        };
+        let rows = chunks
+            .into_iter()
+            .map(|chunk| Ok::<Bytes, std::io::Error>(chunk.bytes.into()));
+        Ok::<_, std::io::Error>(Some((stream::iter(rows), (app, last))))
     });
     let name = format!("attachment; filename=\"run-{id}-attempt-{attempt}.log\"");
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
         (header::CONTENT_DISPOSITION, name),
     ];
-    Ok((headers, Body::new(Rows { receive })).into_response())
-}
-
-/// Rows on their way to the browser.
-struct Rows {
-    receive: mpsc::Receiver<Result<Bytes, std::io::Error>>,
-}
-
-impl hyper::body::Body for Rows {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, std::io::Error>>> {
-        let row = self.receive.poll_recv(cx);
-        row.map(|row| row.map(|bytes| bytes.map(hyper::body::Frame::data)))
-    }
+    Ok((headers, Body::from_stream(rows.try_flatten())).into_response())
 }

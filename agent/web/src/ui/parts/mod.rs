@@ -38,6 +38,11 @@ pub fn meter(used: i64, all: i64, what: &str) -> Markup {
     }
 }
 
+/// A place or a length in a picture, of its width.
+pub fn percent(x: f64) -> String {
+    format!("{x:.3}%")
+}
+
 /// Beside an empty field.
 pub fn none() -> Markup {
     html! { span class="muted" { "–" } }

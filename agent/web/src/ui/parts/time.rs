@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::document::size_about;
+use farmhand_core::document::{from_millis, size_about};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
@@ -67,10 +67,7 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
 
 /// How long a command ran: as its node measured it, else between two instants.
 pub fn ran(ms: Option<i64>, from: Timestamp, to: Timestamp) -> Duration {
-    ms.map_or_else(
-        || between(from, to),
-        |ms| Duration::from_millis(ms.max(0).unsigned_abs()),
-    )
+    ms.map_or_else(|| between(from, to), from_millis)
 }
 
 pub fn bytes(n: i64) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use farmhand_core::document::from_millis;
 use farmhand_store::reading::{BarEnd, RunDetail};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -114,10 +115,7 @@ pub fn why(reason: Option<&str>, exit: Option<i32>, signal: Option<i32>) -> Mark
 }
 
 pub fn cpu(ms: Option<i64>) -> Markup {
-    ms.map_or_else(none, |ms| {
-        let lasted = std::time::Duration::from_millis(ms.unsigned_abs());
-        html! { (took(lasted)) }
-    })
+    ms.map_or_else(none, |ms| html! { (took(from_millis(ms))) })
 }
 
 pub fn memory(bytes: Option<i64>) -> Markup {

@@ -1,5 +1,6 @@
 //! What is known of a run, in pairs.
 
+use farmhand_core::definition::param_text;
 use farmhand_core::run::RunState;
 use farmhand_store::reading::RunDetail;
 use jiff::Timestamp;
@@ -43,7 +44,7 @@ pub fn pairs(detail: &RunDetail) -> Markup {
             dt { "Parameters" }
             dd {
                 @if run.params.as_object().is_some_and(|p| !p.is_empty()) {
-                    @for (name, value) in run.params.as_object().into_iter().flatten() { code { (name) "=" (plain(value)) } " " }
+                    @for (name, value) in run.params.as_object().into_iter().flatten() { code { (name) "=" (param_text(value)) } " " }
                 } @else { "none" }
             }
         }
@@ -74,12 +75,5 @@ fn alive(detail: &RunDetail) -> Markup {
             dt { "Lines" }
             dd { (stream.succeeded) " done, " (stream.failed) " given up; the lowest unfinished is " (stream.line) }
         }
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }

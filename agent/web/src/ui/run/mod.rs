@@ -22,6 +22,7 @@ use super::parts::sentence::linked;
 use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
 use super::{Made, answer, flow, lanes, log, runs};
+use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Nodes that are read for the picture.
@@ -50,9 +51,7 @@ pub async fn page(
 async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::run(db, id).await? else {
-        return Err(Problem::not_found(format!("there is no run {id}"))
-            .detail("it was never made, or its history has been dropped")
-            .hint("/runs lists those there are"));
+        return Err(no_run(id));
     };
     let filter = EventsFilter {
         run: Some(id),
