@@ -6,7 +6,8 @@ use super::farm::{Farm, Ran};
 
 const IMPORT: &str = "[vars]\nplaces = 2\n[pool.mailer]\nsize = '${vars.places}'\n[notify.ops]\nemail = 'ops@example.org'\n\
     [job.import]\ncommand = 'true'\npool = 'mailer'\nlocks = ['stock']\nnotify = 'ops'\n";
-const REPORT: &str = "[job.report]\ncommand = 'true'\ntriggered_by = ['import']\n[job.clean]\ncommand = 'true'\n";
+const REPORT: &str =
+    "[job.report]\ncommand = 'true'\ntriggered_by = ['import']\n[job.clean]\ncommand = 'true'\n";
 const STAGING: [&str; 4] = ["--prefix", "staging-", "--set", "places=1"];
 const NOTHING: [&str; 0] = [];
 
@@ -268,7 +269,9 @@ async fn a_table_whose_rows_two_environments_would_share_is_told() {
     }
     let staging = apply(&STAGING[..2]);
     assert!(
-        staging.err.contains(&format!("warning: job staging-t: t of {file} {said}")),
+        staging
+            .err
+            .contains(&format!("warning: job staging-t: t of {file} {said}")),
         "{staging:?}"
     );
 }

@@ -101,7 +101,10 @@ fn variables_that_look_like_passwords_are_told() {
         ("api_token=abc", true),
         ("MYSQL_PWD=geheim", true),
         ("OLDPWD=/srv", false),
-        ("AWS_SECRET_ACCESS_KEY=/K7MDENGbPxRfiCYwJalrXUtnFEMI/EXAMPLEKEY", true),
+        (
+            "AWS_SECRET_ACCESS_KEY=/K7MDENGbPxRfiCYwJalrXUtnFEMI/EXAMPLEKEY",
+            true,
+        ),
         ("API_TOKEN=/etc/app/secrets/TokenOfService1.txt", false),
         ("URL=postgresql://me:geheim@db/x", true),
         ("URL=postgresql://me@db/x?a=b:c@d", false),

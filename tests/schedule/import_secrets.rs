@@ -90,7 +90,8 @@ fn a_password_that_is_a_plain_word_takes_no_word_out_of_the_notes() {
 
 #[test]
 fn a_password_that_no_job_has_is_not_in_the_file_and_one_in_a_comment_makes_it_its_owners_alone() {
-    let text = "A_TOKEN=gar geheim\nA_TOKEN = \"auch geheim\"\n0 1 * * * x\nB_TOKEN=nie geheim\n# 0 2 * * * y\n";
+    let text =
+        "A_TOKEN=gar geheim\nA_TOKEN = \"auch geheim\"\n0 1 * * * x\nB_TOKEN=nie geheim\n# 0 2 * * * y\n";
     let (import, spec) = crontab::one(text, Owner::User(None));
     assert_eq!((spec.secrets.len(), import.secret), (1, false), "{}", import.toml);
     assert!(!import.toml.contains("geheim"), "{}", import.toml);

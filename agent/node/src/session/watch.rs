@@ -239,7 +239,8 @@ impl Session {
     /// Polls when what has just become due counts as overdue, if nobody has fired it: an earlier poll does not say. Nor sooner for what was
     /// due before: whatever is in the way, a locked row say, would be tried without a pause.
     pub(super) fn look_for_overdue(&mut self) {
-        self.detector.poll_at(boot_now() + OVERDUE_AFTER.unsigned_abs() + A_LITTLE);
+        self.detector
+            .poll_at(boot_now() + OVERDUE_AFTER.unsigned_abs() + A_LITTLE);
     }
 
     /// A notification: poll sooner, in an order that spares the database the herd.

@@ -46,7 +46,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     let mut store = Store::default();
-    let objects = files.iter().flat_map(|file| file.documents.iter().flat_map(items));
+    let objects = files
+        .iter()
+        .flat_map(|file| file.documents.iter().flat_map(items));
     let namespaces: BTreeSet<Option<&str>> = (objects.filter(|object| object["kind"] == "CronJob"))
         .map(|object| object["metadata"]["namespace"].as_str())
         .collect();

@@ -20,8 +20,8 @@ pub use ending::{
     sweep,
 };
 pub use fenced::{FinishResult, Now};
-pub(crate) use fire::{promote_after_end, rounds};
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote};
+pub(crate) use fire::{promote_after_end, rounds};
 pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{
     Finish, GiveBack, Lose, LostWhy, Measured, Release, Retry, finish, give_back, lose, release, retry,
@@ -29,9 +29,9 @@ pub use outcome::{
 pub use poll::{
     AwaitedLease, CancelWanted, HeldOver, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll,
 };
-pub(crate) use session::{millis, set};
 pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held,
     raise_sequences, readopt, remind, renew, vouch,
 };
+pub(crate) use session::{millis, set};
 pub use trigger::{Triggered, Triggers, settle, triggers};
