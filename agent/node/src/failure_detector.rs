@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping over [`farmhand_core::lease`]; the session sends the statements.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use farmhand_core::document::from_millis;
@@ -26,8 +26,8 @@ pub(crate) struct FailureDetector {
     slewed: bool,
     stopwatches: Stopwatches,
     next_poll: BootInstant,
-    /// Somebody wants a poll by then.
-    asked: Option<BootInstant>,
+    /// When somebody wants a poll; an earlier one does not do.
+    asked: BTreeSet<BootInstant>,
     /// PostgreSQL's notifications arrive here.
     told: bool,
     in_flight: bool,
@@ -52,7 +52,7 @@ impl FailureDetector {
             slewed,
             stopwatches: Stopwatches::default(),
             next_poll: BootInstant(0),
-            asked: None,
+            asked: BTreeSet::new(),
             told: false,
             in_flight: false,
             acting: HashSet::new(),
@@ -71,7 +71,7 @@ impl FailureDetector {
         let due = self.next_wakeup().is_some_and(|at| at <= now);
         if due {
             self.in_flight = true;
-            self.asked = self.asked.filter(|at| *at > now);
+            self.asked.retain(|at| *at > now);
         }
         due
     }
@@ -88,11 +88,12 @@ impl FailureDetector {
 
     /// Look again then.
     pub(crate) fn poll_at(&mut self, at: BootInstant) {
-        self.asked = Some(self.asked.map_or(at, |asked| asked.min(at)));
+        self.asked.insert(at);
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<BootInstant> {
-        let next = self.asked.map_or(self.next_poll, |at| at.min(self.next_poll));
+        let asked = self.asked.first().copied();
+        let next = asked.map_or(self.next_poll, |at| at.min(self.next_poll));
         (!self.in_flight).then_some(next)
     }
 

@@ -318,5 +318,9 @@ mod tests {
         let later = now + Duration::from_millis(700);
         detector.poll_at(later);
         assert_eq!(detector.next_wakeup(), Some(later));
+        detector.poll_now();
+        assert!(detector.take_due(now));
+        detector.polled("me", now, &reply);
+        assert_eq!(detector.next_wakeup(), Some(later), "an earlier poll does not say");
     }
 }
