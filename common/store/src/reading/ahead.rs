@@ -127,7 +127,7 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
             })
         })
         .collect();
-    jobs.sort_by(|a, b| (a.counts.is_none(), a.first).cmp(&(b.counts.is_none(), b.first)));
+    jobs.sort_by_key(|job| (job.counts.is_none(), job.first));
     Ok(Ahead {
         edges,
         jobs,
