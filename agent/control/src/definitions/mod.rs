@@ -285,7 +285,9 @@ impl Plan {
             let table = &other.spec["table"];
             let keys = ["schema", "name", "dispatch"];
             let alike = keys.iter().all(|key| table[*key] == own[*key]);
-            alike && other.enabled && prefix_of(&other.source, &other.job_id) != self.request.prefix
+            let elsewhere = prefix_of(&other.source, &other.job_id) != self.request.prefix;
+            // It may be taken over from there itself.
+            alike && elsewhere && other.enabled && other.job_id != job.name
         };
         let other = self.present.jobs.iter().find(same)?;
         Some(format!(
