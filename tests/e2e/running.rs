@@ -1,5 +1,6 @@
 //! From a line in a job file to one recorded run.
 
+use farmhand_tests::bench::statements;
 use farmhand_tests::farm::{CALM, Farm, SOON};
 use serde_json::{Value, json};
 
@@ -55,9 +56,9 @@ async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
     farm.check().await;
 }
 
-/// As when the database's clock is behind what an agent takes it to be.
+/// As when the database's clock is behind what an agent takes it to be, or something holds the job's row.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_alone_could_not_fire_at_once_is_fired_as_soon_as_it_counts_as_overdue() {
+async fn what_an_agent_alone_could_not_fire_is_tried_again_soon_and_with_pauses() {
     let farm = Farm::new()
         .agents(1)
         .ttl(CALM)
@@ -71,11 +72,15 @@ async fn what_an_agent_alone_could_not_fire_at_once_is_fired_as_soon_as_it_count
             "SELECT pg_sleep(greatest(0, extract(epoch FROM next_run - clock_timestamp()) + {seconds})) FROM farmhand.job"
         )
     };
-    let (before, after) = (until(-0.5), until(0.3));
-    holder.batch_execute(&format!("BEGIN; {before}")).await.unwrap();
+    let (soon, after) = (until(-0.5), until(2.0));
+    holder.batch_execute(&format!("BEGIN; {soon}")).await.unwrap();
     let lock = "SELECT next_run::text FROM farmhand.job FOR UPDATE";
     let due: String = holder.query_one(lock, &[]).await.unwrap().get(0);
+    let tries = async || statements(&farm.agents[0]).await["fire_lock"];
+    let before = tries().await;
     holder.batch_execute(&format!("{after}; COMMIT")).await.unwrap();
+    let tried = tries().await - before;
+    assert!((2.0..10.0).contains(&tried), "{tried} times");
     let late = format!(
         "SELECT max(extract(epoch FROM claimed_at - due_at))::float8 FROM farmhand.run WHERE due_at = '{due}'"
     );
@@ -85,7 +90,7 @@ async fn what_an_agent_alone_could_not_fire_at_once_is_fired_as_soon_as_it_count
             late.ok_or_else(|| format!("{:?}", farm.processes()))
         })
         .await;
-    assert!(late < 2.5, "{late} s: a poll of its own found it");
+    assert!(late < 4.0, "{late} s: a poll of its own found it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
