@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping over [`farmhand_core::lease`]; the session sends the statements.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::document::from_millis;
@@ -26,8 +26,10 @@ pub(crate) struct FailureDetector {
     slewed: bool,
     stopwatches: Stopwatches,
     next_poll: BootInstant,
-    /// When somebody wants a poll; an earlier one does not do.
-    asked: BTreeSet<BootInstant>,
+    /// Somebody wants a poll at once.
+    asked: bool,
+    /// Somebody wants one then, also after another.
+    asked_at: Option<BootInstant>,
     /// PostgreSQL's notifications arrive here.
     told: bool,
     in_flight: bool,
@@ -52,7 +54,8 @@ impl FailureDetector {
             slewed,
             stopwatches: Stopwatches::default(),
             next_poll: BootInstant(0),
-            asked: BTreeSet::new(),
+            asked: false,
+            asked_at: None,
             told: false,
             in_flight: false,
             acting: HashSet::new(),
@@ -70,8 +73,8 @@ impl FailureDetector {
     pub(crate) fn take_due(&mut self, now: BootInstant) -> bool {
         let due = self.next_wakeup().is_some_and(|at| at <= now);
         if due {
-            self.in_flight = true;
-            self.asked.retain(|at| *at > now);
+            (self.in_flight, self.asked) = (true, false);
+            self.asked_at = self.asked_at.filter(|at| *at > now);
         }
         due
     }
@@ -83,18 +86,17 @@ impl FailureDetector {
 
     /// Look again at once; after a poll that is under way, which may have looked before.
     pub(crate) fn poll_now(&mut self) {
-        self.poll_at(BootInstant(0));
+        self.asked = true;
     }
 
     /// Look again then.
     pub(crate) fn poll_at(&mut self, at: BootInstant) {
-        self.asked.insert(at);
+        self.asked_at = Some(self.asked_at.map_or(at, |asked| asked.min(at)));
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<BootInstant> {
-        let asked = self.asked.first().copied();
-        let next = asked.map_or(self.next_poll, |at| at.min(self.next_poll));
-        (!self.in_flight).then_some(next)
+        let next = self.asked_at.map_or(self.next_poll, |at| at.min(self.next_poll));
+        (!self.in_flight).then_some(if self.asked { BootInstant(0) } else { next })
     }
 
     /// Which nodes to ask for.
