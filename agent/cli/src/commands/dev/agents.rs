@@ -24,8 +24,6 @@ pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
         }
     }
     command.env("FARMHAND_DATABASE_URL", url);
-    // SAFETY: a plain system call; the signals that this process takes by asking are not blocked for another.
-    unsafe { command.pre_exec(unblock_all) };
     Ok(command)
 }
 
@@ -149,6 +147,8 @@ impl Agent {
             .stdout(log.try_clone()?)
             .stderr(log);
         command.process_group(0);
+        // SAFETY: a plain system call; the signals that this process takes by asking are not blocked for an agent.
+        unsafe { command.pre_exec(unblock_all) };
         end_with_parent(&mut command, libc::SIGQUIT);
         self.child = Some(command.spawn()?);
         Ok(())
