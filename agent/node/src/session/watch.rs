@@ -321,6 +321,10 @@ mod tests {
         detector.poll_now();
         assert!(detector.take_due(now));
         detector.polled("me", now, &reply);
-        assert_eq!(detector.next_wakeup(), Some(later), "an earlier poll does not say");
+        assert_eq!(
+            detector.next_wakeup(),
+            Some(later),
+            "an earlier poll does not say"
+        );
     }
 }

@@ -54,7 +54,7 @@ struct JobFiles {
     /// Values of variables, which the files refer to as `${vars.NAME}`; they win over `[vars]`
     #[serde(default)]
     set: BTreeMap<String, String>,
-    /// Before the names of all jobs, pools and targets that the files define
+    /// Before the names of all jobs, pools and targets that the files define or name
     #[serde(default)]
     #[schema(max_length = 100)]
     prefix: String,
