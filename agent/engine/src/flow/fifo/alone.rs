@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, mknodat, openat, renameat};
 
 use super::recover::is_fifo;
-use super::{Directory, Fifos, Status, file_name, unlink};
+use super::{Directory, Fifos, Status, aside, file_name, unlink};
 
 /// What such a directory has, and an engine's has not. Locked by who changes something.
 const ALONE: &str = ".alone";
@@ -50,8 +50,7 @@ fn rearm(deps: &Path, name: &str) -> io::Result<()> {
     let file = file_name(name);
     if fifos.finish(&file)? || !is_fifo(fifos.directory().root(), &file) {
         fifos.settle(SETTLE);
-        let mut new = file.clone();
-        new.push(".new");
+        let new = aside(&file, ".new");
         let dir = fifos.directory();
         unlink(dir.work(), &new)?;
         mknodat(dir.work(), &new, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
