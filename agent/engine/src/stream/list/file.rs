@@ -173,10 +173,13 @@ impl Growing {
         let Some(file) = &self.file else { return Ok(0) };
         let known = self.tail.bytes().len();
         let mut chunk = vec![0; known + CHUNK];
-        let count = match file.read_at(&mut chunk, self.at - known as u64) {
-            Ok(count) => count,
-            Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(0),
-            Err(e) => return Err(format!("{} cannot be read: {e}", self.path)),
+        let count = loop {
+            match file.read_at(&mut chunk, self.at - known as u64) {
+                Ok(count) => break count,
+                // No end of the file.
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(format!("{} cannot be read: {e}", self.path)),
+            }
         };
         if count < known {
             return Err(self.shrank(file.metadata().map_or(0, |m| m.len())));
