@@ -68,8 +68,13 @@ fn rearm(deps: &Path, name: &str) -> io::Result<()> {
 pub fn mark(deps: &Path, name: &str, status: &Status) -> io::Result<bool> {
     let (mut fifos, _lock) = take(deps)?;
     let file = file_name(name);
-    if !fifos.finish(&file)? && is_fifo(fifos.directory().root(), &file) {
-        fifos.complete(name, status, Instant::now())?;
+    if !fifos.finish(&file)? {
+        if is_fifo(fifos.directory().root(), &file) {
+            fifos.complete(name, status, Instant::now())?;
+        } else if deps.join(&file).exists() {
+            // Who was to make it waited for again was killed before there was a FIFO: nobody sleeps there.
+            fifos.directory().write_status(&file, status)?;
+        }
     }
     fifos.settle(SETTLE);
     Ok(deps.join(&file).exists())
