@@ -147,6 +147,21 @@ fn a_wait_sees_a_mark_that_was_killed_at_its_first_step() {
     assert_eq!(ends(reader), Some(0));
 }
 
+/// The state in which `flow init --again` may be killed: the status is gone, and the FIFO not there yet.
+#[test]
+fn a_name_that_was_half_way_to_be_waited_for_again_is_marked() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("deps");
+    let (path, dir) = (dir.clone(), dir.to_str().unwrap());
+    assert_eq!(ours(&["init", dir, "a"]), Some(0));
+    assert_eq!(ours(&["mark", "a", "--deps", dir]), Some(0));
+    fs::remove_file(path.join(".status/a")).unwrap();
+    let waiter = spawned(&["wait", "a", "--deps", dir]);
+    assert_eq!(ours(&["mark", "a", "--deps", dir, "--code", "7"]), Some(0));
+    assert_eq!(ends(waiter), Some(10));
+    assert_eq!(fs::read_to_string(path.join(".status/a")).unwrap(), "7 failed\n");
+}
+
 /// dash, and others where there are some.
 fn shells() -> Vec<Vec<&'static str>> {
     let all = [vec!["dash"], vec!["busybox", "sh"], vec!["bash", "--posix"]];

@@ -1,7 +1,9 @@
 //! Lines of streams: who may record them, what the next attempt learns of them, how they are replayed.
 
 use farmhand_core::definition::{JobSpec, StreamSpec};
-use farmhand_store::protocol::{Attempt, Claimed, claim};
+use farmhand_core::run::RunState;
+use farmhand_store::jobs::{Retried, retry_run};
+use farmhand_store::protocol::{Attempt, Claimed, Finish, claim};
 use farmhand_store::streams::{
     ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
 };
@@ -199,6 +201,65 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
     // What failed again is replayed from there.
     let again = replay_items(&farm.db, rest, "eve", None).await.unwrap();
     assert!(matches!(again, Replayed::Run { items: 1, .. }), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", stream()).await;
+    let ends = [end(2, "failed", "two"), end(5, "failed", "five")];
+    record(&farm, &run, a.session, &ends).await;
+    let replayed = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let Replayed::Run { run_id, items: 2 } = replayed else {
+        panic!("{replayed:?}")
+    };
+    let replay = claim(&farm.db, &a, 1, Some(&[run_id])).await.unwrap().remove(0);
+    record(&farm, &replay, a.session, &[end(2, "succeeded", "two")]).await;
+    assert_eq!(
+        replay_items(&farm.db, run_id, "eve", None).await.unwrap(),
+        Replayed::Nothing,
+        "it may still come to the other"
+    );
+    let cancelled = Finish {
+        state: RunState::Cancelled,
+        ..success(&a, &replay)
+    };
+    one(&farm, cancelled).await;
+    let again = replay_items(&farm.db, run_id, "eve", None).await.unwrap();
+    let Replayed::Run { run_id, items: 1 } = again else {
+        panic!("{again:?}")
+    };
+    let second = claim(&farm.db, &a, 1, Some(&[run_id])).await.unwrap().remove(0);
+    assert_eq!(second.items.unwrap().replay, Some(vec![5]));
+}
+
+#[tokio::test]
+async fn a_retry_of_a_replay_runs_what_is_left_of_its_lines_and_no_other() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", stream()).await;
+    let ends = [end(2, "failed", "two"), end(5, "failed", "five")];
+    record(&farm, &run, a.session, &ends).await;
+    let replayed = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let Replayed::Run { run_id, items: 2 } = replayed else {
+        panic!("{replayed:?}")
+    };
+    let first = claim(&farm.db, &a, 1, Some(&[run_id])).await.unwrap().remove(0);
+    let ends = [end(2, "succeeded", "two"), end(5, "failed", "five")];
+    record(&farm, &first, a.session, &ends).await;
+    let failed = Finish {
+        state: RunState::Failed,
+        ..success(&a, &first)
+    };
+    one(&farm, failed).await;
+    let retry = || retry_run(&farm.db, run_id, "eve", false, None);
+    let Retried::Run(again) = retry().await.unwrap() else {
+        panic!("it is not run again")
+    };
+    let second = claim(&farm.db, &a, 1, Some(&[again])).await.unwrap().remove(0);
+    assert_eq!(second.items.unwrap().replay, Some(vec![5]));
+    assert_eq!(retry().await.unwrap(), Retried::NoLines);
 }
 
 #[tokio::test]

@@ -87,6 +87,29 @@ async fn a_table_that_refuses_its_dispatch_at_the_commit_says_so() {
     );
 }
 
+#[tokio::test]
+async fn a_row_that_a_trigger_keeps_unmarked_is_not_run_again_and_again() {
+    for kept in ["OLD", "NULL"] {
+        let (farm, me) = farm_with(3, 5).await;
+        let keeps = format!(
+            "CREATE FUNCTION shop.keep() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN IF OLD.id = 2 THEN RETURN {kept}; END IF; RETURN NEW; END $$;
+             CREATE TRIGGER keep BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.keep()"
+        );
+        farm.sql.batch_execute(&keeps).await.unwrap();
+        let answer = dispatch(&farm.db, "orders").await.unwrap();
+        let problem = answer.problem.unwrap();
+        assert_eq!(answer.made, 0, "{kept}");
+        assert!(problem.contains("the row 2 of shop.orders"), "{problem}");
+        assert_eq!(take(&farm, &me).await.len(), 0, "{kept}");
+        farm.sql
+            .batch_execute("DROP TRIGGER keep ON shop.orders")
+            .await
+            .unwrap();
+        assert_eq!(look(&farm).await.made, 3, "{kept}");
+    }
+}
+
 /// After a failover a pooler may lead to the former primary: whoever asks goes to another server.
 #[tokio::test]
 async fn that_a_server_takes_no_writes_is_no_problem_of_the_table() {

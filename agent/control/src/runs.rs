@@ -53,6 +53,11 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
             Kind::Refused,
             format!("another run for the row of run {run_id} has not ended"),
         )),
+        Retried::NoLines => Err(Refusal::new(
+            Kind::Refused,
+            format!("run {run_id} replayed lines, and none of them is left"),
+        )
+        .next(format!("`farmhand run items {run_id}` says what became of each"))),
         Retried::NotFinal => Err(not_final(run_id)),
         Retried::NotFound => Err(no_run(run_id)),
         Retried::Observes => Err(observes(&format!("the job of run {run_id}"))),

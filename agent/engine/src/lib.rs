@@ -3,5 +3,6 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod flow;
+mod journal;
 pub mod locks;
 pub mod stream;

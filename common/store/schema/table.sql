@@ -488,6 +488,8 @@ DECLARE
     clear text;
     look text;
     change text;
+    one text;
+    marked text[] := '{}';
 BEGIN
     made := 0;
     room := 0;
@@ -539,12 +541,23 @@ BEGIN
         FROM farmhand.table_columns(tbl) m;
         change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]),
                 pg_catalog.unnest($2::bigint[])) AS m(key, run_id)
-            WHERE %s', farmhand.table_name(tbl), mark, coalesce(clear, ''), (farmhand.key_columns(tbl)).matches);
+            WHERE %s RETURNING CASE WHEN t.%I IS NOT NULL THEN m.key END', farmhand.table_name(tbl), mark, coalesce(clear, ''),
+            (farmhand.key_columns(tbl)).matches, tbl->>'dispatch');
         SET LOCAL search_path TO DEFAULT;
         SET CONSTRAINTS ALL DEFERRED;
-        EXECUTE change USING keys, runs;
+        FOR one IN EXECUTE change USING keys, runs LOOP
+            IF one IS NOT NULL THEN
+                marked := pg_catalog.array_append(marked, one);
+            END IF;
+        END LOOP;
         SET CONSTRAINTS ALL IMMEDIATE;
         SET LOCAL search_path = pg_catalog, pg_temp;
+        -- It would be run again after each run.
+        one := (SELECT left(k, 200) FROM unnest(keys) k WHERE k <> ALL (marked) LIMIT 1);
+        IF one IS NOT NULL THEN
+            RAISE EXCEPTION 'the row % of % cannot be marked: something, such as a trigger, keeps its % NULL', one,
+                farmhand.table_name(tbl), quote_ident(tbl->>'dispatch');
+        END IF;
         made := coalesce(cardinality(runs), 0);
         more := made >= room;
         IF made > 0 THEN

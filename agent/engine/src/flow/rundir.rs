@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::events::Event;
 use super::fifo::{Directory, Fifos};
+use crate::journal::Journal;
 
 /// Time for waiters of a dead engine's flow to hear of it.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ pub struct RunDir {
     temporary: bool,
     /// Part of a run's directory, which goes when the run ends.
     within_run: bool,
-    record: File,
+    record: Journal,
     lock: File,
 }
 
@@ -92,7 +93,7 @@ impl RunDir {
             remove(fs::remove_file(&record)).map_err(io)?;
         }
         let dir = Self {
-            record: open(&record).map_err(io)?,
+            record: Journal::open(&record).map_err(io)?,
             path,
             memory: if temporary { in_memory() } else { None },
             temporary,
@@ -161,9 +162,7 @@ impl RunDir {
     /// # Errors
     /// When there is no space.
     pub(crate) fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
-        let mut text = serde_json::to_vec(end)?;
-        text.push(b'\n');
-        self.record.write_all(&text)
+        self.record.add(end)
     }
 
     /// The tasks that the record says succeeded. A line that a crash cut short counts for nothing.
@@ -172,8 +171,8 @@ impl RunDir {
     /// When the record cannot be read.
     pub fn finished(&self) -> io::Result<BTreeSet<String>> {
         let mut finished = BTreeSet::new();
-        for line in BufReader::new(File::open(self.path.join("record"))?).lines() {
-            let Ok(line) = serde_json::from_str::<Line>(&line?) else {
+        for line in BufReader::new(File::open(self.path.join("record"))?).split(b'\n') {
+            let Ok(line) = serde_json::from_slice::<Line>(&line?) else {
                 continue;
             };
             if line.outcome == "succeeded" {
@@ -328,5 +327,20 @@ mod tests {
         remove_old(base.path(), Duration::ZERO);
         assert!(used.path().exists() && base.path().join("something else").exists());
         assert!(!base.path().join(format!("{TEMPORARY}old")).exists());
+    }
+
+    #[test]
+    fn a_record_that_a_crash_cut_short_within_a_letter_is_gone_on_with() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("flow");
+        drop(RunDir::take(&path, false, false).unwrap());
+        let line = |task: &str| serde_json::json!({"task": task, "outcome": "succeeded"});
+        let whole = format!("{}\n{}\n", line("one"), line("zwölf"));
+        let within = whole.find('ö').unwrap() + 1;
+        fs::write(path.join("record"), &whole.as_bytes()[..within]).unwrap();
+        let mut dir = RunDir::take(&path, false, true).unwrap();
+        dir.record.add(&line("two")).unwrap();
+        let finished = ["one", "two"].map(str::to_owned);
+        assert_eq!(dir.finished().unwrap(), BTreeSet::from(finished));
     }
 }

@@ -1,12 +1,14 @@
 //! What an engine writes down about lines, and what its agent reads of it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use farmhand_core::stream::ItemEnd;
 use farmhand_core::stream::MAX_LINE;
+
+use crate::journal::Journal;
 
 /// In the run directory.
 pub(super) const DIR: &str = "stream";
@@ -20,7 +22,7 @@ pub(crate) const MAX_OUTPUT: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Place {
     dir: PathBuf,
-    record: File,
+    record: Journal,
 }
 
 impl Place {
@@ -29,20 +31,14 @@ impl Place {
     pub(super) fn make(run_dir: &Path) -> io::Result<Self> {
         let dir = run_dir.join(DIR);
         DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
-        let record = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(dir.join("record"))?;
+        let record = Journal::open(&dir.join("record"))?;
         Ok(Self { dir, record })
     }
 
     /// # Errors
     /// When there is no space.
     pub(super) fn write(&mut self, end: &ItemEnd) -> io::Result<()> {
-        let mut text = serde_json::to_vec(end)?;
-        text.push(b'\n');
-        self.record.write_all(&text)
+        self.record.add(end)
     }
 
     /// An empty file for the output of a worker; whoever still writes to the one before writes to nobody.

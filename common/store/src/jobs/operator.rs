@@ -231,6 +231,8 @@ pub enum Retried {
     Observes,
     /// Another run for the same row of a table has not ended.
     RowLive,
+    /// It replayed lines of a stream, and none of them is left.
+    NoLines,
 }
 
 /// Names one request of a token, so that its repetition is answered with what was done.
@@ -269,6 +271,7 @@ pub async fn retry_one(
         live: bool,
         row_live: bool,
         observes: bool,
+        no_lines: bool,
         new_run: Option<i64>,
     }
     let mut tx = db.transaction("retry_run").await?;
@@ -311,6 +314,7 @@ pub async fn retry_one(
         Some(Row { live: true, .. }) => Retried::NotFinal,
         Some(Row { observes: true, .. }) => Retried::Observes,
         Some(Row { row_live: true, .. }) => Retried::RowLive,
+        Some(Row { no_lines: true, .. }) => Retried::NoLines,
         Some(Row { ended: true, .. }) => Retried::NoJob,
         _ => Retried::NotFound,
     })

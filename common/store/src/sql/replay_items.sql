@@ -1,5 +1,5 @@
--- A new run for lines of run $1 that were given up and that no run has replayed: of $3 when given, at most $4 of
--- them and $5 bytes, because they go through the new run's standard input.
+-- A new run for lines of run $1 that were given up, or that it was to replay and ended before, and that no run has replayed: of
+-- $3 when given, at most $4 of them and $5 bytes, because they go through the new run's standard input.
 WITH old AS MATERIALIZED (
     SELECT r.run_id, r.job_id, r.instance, r.instances, r.node, r.due_at, r.params FROM farmhand.run_live r
     WHERE r.run_id = $1
@@ -14,7 +14,9 @@ WITH old AS MATERIALIZED (
     WHERE jsonb_typeof(v.spec->'stream') = 'object'
 ), left_over AS MATERIALIZED (
     SELECT s.item, s.line FROM farmhand.stream_item s
-    WHERE s.run_id = $1 AND s.outcome IN ('failed', 'timed_out') AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
+    WHERE s.run_id = $1 AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
+        AND (s.outcome IN ('failed', 'timed_out')
+            OR s.outcome = 'waiting' AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = $1))
         AND NOT EXISTS (SELECT FROM farmhand.stream_item p WHERE p.of_run = $1 AND p.item = s.item)
     ORDER BY s.item
     LIMIT $4

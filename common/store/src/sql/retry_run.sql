@@ -1,5 +1,10 @@
 WITH old AS (
     SELECT * FROM farmhand.run_history WHERE run_id = $1 LIMIT 1
+), lines AS MATERIALIZED (
+    -- Of a stream's run that replays lines: what is left of them is replayed, and nothing else of the list.
+    SELECT s.item, s.line, s.outcome IN ('waiting', 'failed', 'timed_out') AND NOT EXISTS (
+        SELECT FROM farmhand.stream_item p WHERE p.of_run = $1 AND p.item = s.item) AS is_left
+    FROM farmhand.stream_item s WHERE s.run_id = $1 AND s.of_run IS NOT NULL
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
         placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run,
@@ -9,9 +14,14 @@ WITH old AS (
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
         CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND NOT j.observe
+    WHERE NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left)
     -- Another run for the same row of a table.
     ON CONFLICT DO NOTHING
     RETURNING run_id, job_id
+), put AS (
+    INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
+    SELECT m.run_id, l.item, 'waiting', $1, 0, 0, l.line, statement_timestamp()
+    FROM made m CROSS JOIN lines l WHERE l.is_left
 ), kept AS (
     -- With from-failed ($3) the new run takes over, as attempt 0, the tasks that succeeded in the old one.
     INSERT INTO farmhand.task (run_id, task, attempt, address, outcome, started_at, ended_at, exit_code,
@@ -34,6 +44,7 @@ SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM old o JOIN farmhand.run_live r ON r.job_id = o.job_id AND md5(r.key) = md5(o.key))
         AS row_live,
     EXISTS (SELECT FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND j.observe) AS observes,
+    EXISTS (SELECT FROM lines) AND NOT EXISTS (SELECT FROM lines l WHERE l.is_left) AS no_lines,
     (SELECT run_id FROM made) AS new_run,
     (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
         AS note

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, mknodat, openat, renameat};
 
 use super::recover::is_fifo;
-use super::{Directory, Fifos, Status, file_name, unlink};
+use super::{Directory, Fifos, Status, aside, file_name, unlink};
 
 /// What such a directory has, and an engine's has not. Locked by who changes something.
 const ALONE: &str = ".alone";
@@ -50,8 +50,7 @@ fn rearm(deps: &Path, name: &str) -> io::Result<()> {
     let file = file_name(name);
     if fifos.finish(&file)? || !is_fifo(fifos.directory().root(), &file) {
         fifos.settle(SETTLE);
-        let mut new = file.clone();
-        new.push(".new");
+        let new = aside(&file, ".new");
         let dir = fifos.directory();
         unlink(dir.work(), &new)?;
         mknodat(dir.work(), &new, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
@@ -69,8 +68,13 @@ fn rearm(deps: &Path, name: &str) -> io::Result<()> {
 pub fn mark(deps: &Path, name: &str, status: &Status) -> io::Result<bool> {
     let (mut fifos, _lock) = take(deps)?;
     let file = file_name(name);
-    if !fifos.finish(&file)? && is_fifo(fifos.directory().root(), &file) {
-        fifos.complete(name, status, Instant::now())?;
+    if !fifos.finish(&file)? {
+        if is_fifo(fifos.directory().root(), &file) {
+            fifos.complete(name, status, Instant::now())?;
+        } else if deps.join(&file).exists() {
+            // Who was to make it waited for again was killed before there was a FIFO: nobody sleeps there.
+            fifos.directory().write_status(&file, status)?;
+        }
     }
     fifos.settle(SETTLE);
     Ok(deps.join(&file).exists())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, mkdirat, mknodat, openat, renameat};
 
-use super::{Status, unlink};
+use super::{Status, aside, unlink};
 
 const PRIVATE: Mode = Mode::RWXU;
 
@@ -119,8 +119,7 @@ impl Directory {
         {
             return Ok(());
         }
-        let mut temporary = file.to_owned();
-        temporary.push(".st");
+        let temporary = aside(file, ".st");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let written = openat(&self.work, &temporary, flags, Mode::from_raw_mode(0o644))
             .map_err(io::Error::from)
@@ -136,4 +135,21 @@ impl Directory {
 fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(at, path, flags, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recover::is_fifo;
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_while_the_fifo_of_another_name_is_at_work() {
+        let there = tempfile::tempdir().unwrap();
+        let dir = Directory::create(&there.path().join("deps")).unwrap();
+        let (name, other) = (OsStr::new("a"), OsStr::new("a.st"));
+        mknodat(&dir.work, other, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        dir.write_status(name, &Status::new(1, "failed")).unwrap();
+        assert!(dir.has_status(name));
+        assert!(is_fifo(dir.work(), other));
+    }
 }

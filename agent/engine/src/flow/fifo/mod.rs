@@ -182,6 +182,14 @@ fn pulse(at: impl std::os::fd::AsFd, path: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
+/// For something on its way, in `.w`: a file of no name, because names have no leading dot.
+fn aside(file: &OsStr, what: &str) -> OsString {
+    let mut aside = OsString::from(".");
+    aside.push(file);
+    aside.push(what);
+    aside
+}
+
 fn unlink(at: impl std::os::fd::AsFd, file: &OsStr) -> io::Result<()> {
     match rustix::fs::unlinkat(at, file, AtFlags::empty()) {
         Err(rustix::io::Errno::NOENT) => Ok(()),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-use super::{Directory, Notice, pulse, unlink};
+use super::{Directory, Notice, aside, pulse, unlink};
 
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -185,8 +185,7 @@ impl Watcher {
     }
 
     fn prove(&self, dir: &Directory, file: &OsStr) -> io::Result<Proof> {
-        let mut second = file.to_owned();
-        second.push(".2");
+        let second = aside(file, ".2");
         unlink(dir.work(), &second)?;
         linkat(dir.work(), file, dir.work(), &second, AtFlags::empty())?;
         let opened = openat(dir.work(), &second, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -210,5 +209,28 @@ impl Pending {
             }
             None => pulse(dir.work(), &self.file),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FileType, mknodat};
+
+    use super::super::recover::is_fifo;
+    use super::*;
+
+    #[test]
+    fn the_proof_of_one_name_keeps_the_fifo_of_another_within_reach() {
+        let there = tempfile::tempdir().unwrap();
+        let dir = Directory::create(&there.path().join("deps")).unwrap();
+        let (name, other) = (OsStr::new("a"), OsStr::new("a.2"));
+        for file in [name, other] {
+            mknodat(dir.work(), file, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        }
+        let watcher = Watcher::new(&dir).unwrap();
+        let proof = watcher.prove(&dir, name).unwrap();
+        assert!(!is_fifo(dir.work(), name));
+        assert!(is_fifo(dir.work(), other));
+        drop(proof);
     }
 }

@@ -89,10 +89,11 @@ impl Printed {
                 if known > 0 {
                     self.skipped.push(&chunk[..known]);
                     self.skip -= known as u64;
-                    if self.skip == 0 && self.skipped.mark() != self.mark {
-                        self.another("its lines differ".to_owned());
-                    }
                     if self.skip == 0 {
+                        if self.skipped.mark() != self.mark {
+                            // Nothing of what follows is a line of this list.
+                            return self.another("its lines differ".to_owned());
+                        }
                         self.splitter.tail = self.skipped.clone();
                     }
                 }
@@ -107,7 +108,6 @@ impl Printed {
         self.broken = Some(format!(
             "the command printed another list than before: {how}; it is not known which of its lines are done"
         ));
-        self.splitter.feed(&[]);
     }
 
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -139,4 +139,83 @@ pub(crate) fn argv(command: &Command) -> Vec<CString> {
         .into_iter()
         .map(|w| CString::new(w).unwrap_or_default())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use farmhand_core::stream::{Course, Line, Step};
+
+    use super::*;
+
+    /// A command that has printed this and ended.
+    fn printed(text: &str, from: &Checkpoint) -> Printed {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let mut write = File::from(write);
+        write.write_all(text.as_bytes()).expect("it is not much");
+        Printed {
+            pid: 0,
+            pipe: Some(read),
+            exit: Some(Exit::with_code(0)),
+            splitter: Splitter::new(from.at, Tail::default()),
+            skip: from.at,
+            skipped: Tail::default(),
+            mark: from.mark,
+            broken: None,
+        }
+    }
+
+    /// The lines that are handed out, and what comes after them.
+    fn lines(list: &mut Printed, course: &mut Course) -> (Vec<String>, Next) {
+        let mut lines = Vec::new();
+        for _ in 0..100 {
+            match list.next() {
+                Next::Line(read) => {
+                    let Line::Whole(line) = read.line else {
+                        panic!("{read:?}")
+                    };
+                    lines.push(String::from_utf8(line).expect("text"));
+                    if let Step::Run(number) = course.read(read.end, read.mark) {
+                        course.succeeded(number);
+                    }
+                }
+                Next::Later => {}
+                other => return (lines, other),
+            }
+        }
+        panic!("it never ends")
+    }
+
+    fn done(text: &str) -> Checkpoint {
+        let mut course = Course::new(&Checkpoint::default(), &[]);
+        lines(&mut printed(text, &Checkpoint::default()), &mut course);
+        course.checkpoint()
+    }
+
+    #[test]
+    fn another_attempt_goes_on_behind_what_is_done() {
+        let from = done("one\ntwo\n");
+        let mut course = Course::new(&from, &[]);
+        let (rest, end) = lines(&mut printed("one\ntwo\nthree\nfour", &from), &mut course);
+        assert_eq!(rest, ["three", "four"]);
+        assert_eq!(end, Next::End);
+        assert_eq!(course.checkpoint().line, 5);
+    }
+
+    #[test]
+    fn of_another_list_than_before_no_line_is_handed_out() {
+        let from = done("one\ntwo\n");
+        for other in ["zero\none\ntwo\nthree\n", "one\nsix\nthree\n", "one\n", ""] {
+            let mut course = Course::new(&from, &[]);
+            let (handed_out, end) = lines(&mut printed(other, &from), &mut course);
+            assert_eq!(handed_out, Vec::<String>::new(), "{other:?}");
+            let Next::Broken(why) = end else {
+                panic!("{other:?}: {end:?}")
+            };
+            assert!(why.contains("another list"), "{why}");
+            assert_eq!(course.checkpoint().line, 3, "{other:?}");
+        }
+    }
 }

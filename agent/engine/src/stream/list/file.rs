@@ -100,7 +100,7 @@ impl Growing {
             return Ok(());
         }
         match self.read()? {
-            0 => self.at_end(now),
+            0 => self.at_end(now)?,
             _ => {
                 self.grew = now;
                 self.gone = None;
@@ -173,10 +173,13 @@ impl Growing {
         let Some(file) = &self.file else { return Ok(0) };
         let known = self.tail.bytes().len();
         let mut chunk = vec![0; known + CHUNK];
-        let count = match file.read_at(&mut chunk, self.at - known as u64) {
-            Ok(count) => count,
-            Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(0),
-            Err(e) => return Err(format!("{} cannot be read: {e}", self.path)),
+        let count = loop {
+            match file.read_at(&mut chunk, self.at - known as u64) {
+                Ok(count) => break count,
+                // No end of the file.
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(format!("{} cannot be read: {e}", self.path)),
+            }
         };
         if count < known {
             return Err(self.shrank(file.metadata().map_or(0, |m| m.len())));
@@ -198,35 +201,38 @@ impl Growing {
         )
     }
 
-    fn at_end(&mut self, now: Instant) {
+    fn at_end(&mut self, now: Instant) -> Result<(), Broken> {
         if self.follow == Follow::No || self.is_over(now) {
             self.over = Some(Ok(()));
-            return;
+            return Ok(());
         }
         // What was written to the old file until it was seen to be gone is read first.
-        let gone = self.changed();
+        let gone = self.changed()?;
         match (&gone, &self.gone) {
             (Some(why), Some(_)) => self.over = Some(Err(why.clone())),
             (Some(_), None) => {}
             (None, _) => self.wake = now + LOOK,
         }
         self.gone = gone;
+        Ok(())
     }
 
-    /// Whether the path still shows the file that is read.
-    fn changed(&self) -> Option<Broken> {
+    /// Whether the path still shows the file that is read, as far as that can be seen.
+    fn changed(&self) -> Result<Option<Broken>, Broken> {
         let path = &self.path;
         let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-        let open = self.file.as_ref()?.metadata().ok()?;
+        let Some(Ok(open)) = self.file.as_ref().map(File::metadata) else {
+            return Ok(None);
+        };
         match std::fs::metadata(path) {
-            Ok(there) if same(&there, &open) => None,
-            Ok(_) => Some(format!(
+            Ok(there) if same(&there, &open) => Ok(None),
+            Ok(_) => Ok(Some(format!(
                 "{path} was replaced by another file; what was in the first one is done"
-            )),
+            ))),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                Some(format!("{path} has vanished; what was in it is done"))
+                Ok(Some(format!("{path} has vanished; what was in it is done")))
             }
-            Err(e) => Some(format!("{path} cannot be looked at: {e}")),
+            Err(e) => Err(format!("{path} cannot be looked at: {e}")),
         }
     }
 

@@ -190,3 +190,25 @@ fn a_list_that_changes_while_it_is_followed_ends_what_follows_it() {
         assert!(why(next).contains(expected), "{change}");
     }
 }
+
+#[test]
+fn a_half_line_of_a_list_that_cannot_be_looked_at_waits_for_another_attempt() {
+    let (mut bench, mut course) = (Bench::new(), course());
+    bench.append("one\nhal");
+    let mut list = bench.list(Follow::ForEver, &Checkpoint::default());
+    assert_eq!(bench.lines(&mut list, &mut course).0, ["one"]);
+    let aside = bench.dir.path().with_extension("aside");
+    std::fs::rename(bench.dir.path(), &aside).expect("the directory is moved");
+    std::fs::write(bench.dir.path(), "").expect("something else is there");
+    bench.later(LOOK);
+    let (lines, next) = bench.lines(&mut list, &mut course);
+    std::fs::remove_file(bench.dir.path()).expect("it goes");
+    std::fs::rename(&aside, bench.dir.path()).expect("the directory is back");
+    assert_eq!(lines, Vec::<String>::new());
+    assert!(why(next).contains("cannot be looked at"));
+    bench.append("f\n");
+    let from = course.checkpoint();
+    let mut second = Course::new(&from, &[]);
+    let rest = bench.lines(&mut bench.list(Follow::No, &from), &mut second);
+    assert_eq!(rest, (vec!["half".into()], Next::End));
+}
