@@ -553,8 +553,8 @@ BEGIN
         SET CONSTRAINTS ALL IMMEDIATE;
         SET LOCAL search_path = pg_catalog, pg_temp;
         -- It would be run again after each run.
-        one := (SELECT left(k, 200) FROM unnest(keys) k WHERE k <> ALL (marked) LIMIT 1);
-        IF one IS NOT NULL THEN
+        IF cardinality(marked) < cardinality(keys) THEN
+            one := (SELECT left(k, 200) FROM unnest(keys) k WHERE k <> ALL (marked) LIMIT 1);
             RAISE EXCEPTION 'the row % of % cannot be marked: something, such as a trigger, keeps its % NULL', one,
                 farmhand.table_name(tbl), quote_ident(tbl->>'dispatch');
         END IF;
