@@ -6,7 +6,7 @@ use farmhand_core::definition::{Command, Isolation};
 use farmhand_core::release;
 
 use super::attempt::Attempt;
-use super::lifecycle::Happened;
+use super::lifecycle::{HARD_END_LEAD, Happened};
 use super::plan::Plan;
 use super::spawn::NotMade;
 use super::warden::{Ended, Warden};
@@ -231,7 +231,8 @@ impl Warden {
             return Err(Refusal::ShuttingDown);
         }
         let now = boottime_ns();
-        if now >= self.soft_ns || request.hard_end_ns.is_some_and(|end| now >= end) {
+        // The kernel's timer is set to the hard end before the fork: by then, and by the SIGKILL after it, that must not be over.
+        if now >= self.soft_ns || request.hard_end_ns.is_some_and(|end| now + HARD_END_LEAD >= end) {
             return Err(Refusal::Ending);
         }
         let max = self.args.max_attempts;
