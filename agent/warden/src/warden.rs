@@ -324,6 +324,11 @@ impl Warden {
         if act == Act::End {
             return self.end(id);
         }
+        if act == Act::Kill
+            && let Some(attempt) = self.living.get(&id)
+        {
+            tree::kill_cgroup(attempt);
+        }
         self.take_census();
         let Some(attempt) = self.living.get(&id) else {
             return;
