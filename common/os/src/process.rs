@@ -99,8 +99,9 @@ pub fn is_ending(pid: i32) -> bool {
     let flags = text
         .rsplit_once(')')
         .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
-    let zombie = parse_stat(pid, &text).is_some_and(|stat| stat.is_zombie());
-    zombie || flags.is_some_and(|flags| flags & PF_EXITING != 0) || is_killed(pid)
+    // The flags are those of its first thread, without which others may go on.
+    let alone = parse_stat(pid, &text).is_some_and(|stat| stat.threads <= 1);
+    alone && flags.is_some_and(|flags| flags & PF_EXITING != 0) || is_killed(pid)
 }
 
 /// Whether SIGKILL is pending.
@@ -361,13 +362,14 @@ mod tests {
             seen = stat(pid).unwrap();
         }
         let environments = [pid, std::process::id().cast_signed()].map(|pid| environment(pid, until));
-        let resident = rss_bytes(pid);
+        let (resident, ending) = (rss_bytes(pid), is_ending(pid));
         signal(&seen, Signal::KILL).unwrap();
         let mut status = 0;
         // SAFETY: waits for the child just made.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!((waited, libc::WTERMSIG(status)), (pid, libc::SIGKILL));
-        assert_eq!((seen.state, seen.threads, seen.is_zombie()), ('Z', 2, false));
+        assert_eq!((seen.state, seen.threads), ('Z', 2));
+        assert_eq!((seen.is_zombie(), ending), (false, false));
         assert_eq!(environments[0], environments[1]);
         assert!(resident.is_some_and(|bytes| bytes > 0), "{resident:?}");
     }
