@@ -88,25 +88,28 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     })
 }
 
-/// Whether no instruction of its will run again: it is dead, ending, or SIGKILL waits for the system call that it is in.
-/// False for one that cannot be seen.
+/// Whether no instruction of its will run again: each thread is ending, or in a system call that SIGKILL waits for. False if unseen.
 pub fn is_ending(pid: i32) -> bool {
+    let mut threads = threads(pid).peekable();
+    threads.peek().is_some() && threads.all(|thread| is_thread_ending(&thread).unwrap_or_else(is_gone))
+}
+
+fn is_thread_ending(of: &Path) -> io::Result<bool> {
     const PF_EXITING: u64 = 4;
-    let Ok(text) = fs::read(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
+    let text = fs::read(of.join("stat"))?;
     let text = String::from_utf8_lossy(&text);
-    let flags = text
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
-    // The flags are those of its first thread, without which others may go on.
-    let alone = parse_stat(pid, &text).is_some_and(|stat| stat.threads <= 1);
-    alone && flags.is_some_and(|flags| flags & PF_EXITING != 0) || is_killed(pid)
+    let (_, rest) = text.rsplit_once(')').unwrap_or_default();
+    let flags = rest.split_ascii_whitespace().nth(6).unwrap_or_default();
+    let exiting = flags.parse::<u64>().is_ok_and(|f| f & PF_EXITING != 0);
+    Ok(exiting || is_killed(&fs::read_to_string(of.join("status"))?))
+}
+
+fn is_gone(error: io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// Whether SIGKILL is pending.
-fn is_killed(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+fn is_killed(status: &str) -> bool {
     let mut pending = status
         .lines()
         .filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")))
@@ -368,8 +371,7 @@ mod tests {
         // SAFETY: waits for the child just made.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!((waited, libc::WTERMSIG(status)), (pid, libc::SIGKILL));
-        assert_eq!((seen.state, seen.threads), ('Z', 2));
-        assert_eq!((seen.is_zombie(), ending), (false, false));
+        assert_eq!((seen.state, seen.threads, seen.is_zombie(), ending), ('Z', 2, false, false));
         assert_eq!(environments[0], environments[1]);
         assert!(resident.is_some_and(|bytes| bytes > 0), "{resident:?}");
     }
