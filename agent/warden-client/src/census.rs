@@ -203,44 +203,25 @@ fn cgroup_of(pid: i32) -> Option<String> {
 }
 
 fn mark_of(pid: i32, until: Instant) -> Option<Vec<u8>> {
-    mark_in(&process::environment(pid, until)).map(<[u8]>::to_vec)
-}
-
-fn mark_in(environment: &[u8]) -> Option<&[u8]> {
-    let mut entries = environment.split(|b| *b == 0);
-    entries.find_map(|entry| entry.strip_prefix(MARK))
+    process::environment(pid, until)
+        .split(|b| *b == 0)
+        .find_map(|entry| entry.strip_prefix(MARK))
+        .map(<[u8]>::to_vec)
 }
 
 fn is_below(mark: &[u8], runs: &Path) -> bool {
     mark.starts_with(runs.as_os_str().as_bytes())
 }
 
-/// Whether a process was certainly given no run directory below `runs`, and was not killed. Waits while its memory is locked, and so
-/// perhaps for ever. False for one that may not be looked at.
-pub(crate) fn is_of_others(pid: i32, runs: &Path) -> bool {
-    // The first look waits for the memory, the second for a program that is just being started.
-    let _ = process::environment(pid, Instant::now());
-    let environment = process::environment(pid, Instant::now() + PATIENCE);
-    let is_ours = mark_in(&environment).is_some_and(|mark| is_below(mark, runs));
-    !environment.is_empty() && !is_ours && !process::is_ending(pid)
-}
-
 /// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now; and those of which
 /// that cannot be told: to read an environment is to wait for the process's memory, and one that hangs may keep it locked.
-/// `each` is called with one of the former as soon as that is known: of one that hangs, perhaps after this has returned.
-pub fn marked(runs: &Path, each: impl Fn(&Stat) + Send + Sync + 'static) -> (Vec<Stat>, Vec<Stat>) {
+pub fn marked(runs: &Path) -> (Vec<Stat>, Vec<Stat>) {
     let own = std::process::id().cast_signed();
     let until = Instant::now() + process::STARTS_WITHIN;
     let mut all = process::all();
     all.retain(|stat| stat.pid != own && !stat.is_zombie());
     let runs = runs.to_owned();
-    let is_marked = move |stat: &Stat| {
-        let is_ours = mark_of(stat.pid, until).is_some_and(|mark| is_below(&mark, &runs));
-        if is_ours {
-            each(stat);
-        }
-        is_ours
-    };
+    let is_marked = move |stat: &Stat| mark_of(stat.pid, until).is_some_and(|mark| is_below(&mark, &runs));
     looked_at(all, PATIENCE, is_marked)
 }
 
@@ -256,6 +237,7 @@ fn looked_at(
     while !rest.is_empty() {
         let (tell, told) = mpsc::channel();
         let (these, look) = (rest.clone(), fits.clone());
+        // One that hangs is left behind, and ends with this process.
         let looking = std::thread::Builder::new().spawn(move || {
             for stat in &these {
                 if tell.send(look(stat)).is_err() {
@@ -263,11 +245,10 @@ fn looked_at(
                 }
             }
         });
-        let Ok(looking) = looking else {
+        if looking.is_err() {
             found.extend(rest.drain(..).filter(|stat| fits(stat)));
             break;
-        };
-        let hung_before = hung.len();
+        }
         let patience = if hung.is_empty() { patience } else { patience / 10 };
         while let Some(stat) = rest.pop_front() {
             match told.recv_timeout(patience) {
@@ -278,10 +259,6 @@ fn looked_at(
                     break;
                 }
             }
-        }
-        // One that hangs is left behind, in the kernel, and ends with this process. Else a reaper has one thread again.
-        if hung.len() == hung_before {
-            let _ = looking.join();
         }
     }
     (found, hung)
@@ -296,7 +273,7 @@ mod tests {
         let own = process::stat(std::process::id().cast_signed()).unwrap();
         let numbered = |pid| Stat { pid, ..own.clone() };
         let all = (1..=6).map(numbered).collect();
-        let (found, hung) = looked_at(all, Duration::from_secs(5), |stat| match stat.pid {
+        let (found, hung) = looked_at(all, Duration::from_secs(2), |stat| match stat.pid {
             2 | 5 => loop {
                 std::thread::park();
             },
@@ -304,21 +281,6 @@ mod tests {
         });
         let pids = |stats: Vec<Stat>| stats.iter().map(|stat| stat.pid).collect::<Vec<_>>();
         assert_eq!((pids(found), pids(hung)), (vec![4, 6], vec![2, 5]));
-    }
-
-    #[test]
-    fn a_process_without_a_mark_of_these_runs_is_of_others() {
-        for (dir, others) in [("/other/runs/1.1", true), ("/own/runs/1.1", false)] {
-            let mut child = std::process::Command::new("sleep")
-                .arg("60")
-                .env("FARMHAND_RUN_DIR", dir)
-                .spawn()
-                .unwrap();
-            let of_others = is_of_others(child.id().cast_signed(), Path::new("/own/runs/"));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            assert_eq!(of_others, others, "{dir}");
-        }
     }
 
     #[test]

@@ -9,11 +9,10 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::oneshot;
 
 use super::gone::Gone;
 use super::paths::Paths;
-use super::{census, sweep};
+use super::sweep;
 use crate::privsep;
 use farmhand_os::process;
 
@@ -66,22 +65,6 @@ impl PidFd {
             } else {
                 0
             };
-        }
-    }
-
-    /// As [`Self::dead`]; or when a process that a sweep could not look at proves to have nothing to do with these runs.
-    pub async fn dead_or_of_others(&self, paths: &Paths) {
-        let (tell, told) = oneshot::channel();
-        let (pid, runs) = (self.pid, paths.runs().join(""));
-        // Beside the runtime, which at its end waits for its own: this may hang as long as the process does.
-        let _ = std::thread::Builder::new().spawn(move || {
-            if census::is_of_others(pid, &runs) {
-                let _ = tell.send(());
-            }
-        });
-        tokio::select! {
-            () = self.dead() => {}
-            Ok(()) = told => {}
         }
     }
 

@@ -100,11 +100,6 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
     let mut swept = HashSet::new();
     // By number and start: in how many rounds they could not be looked at.
     let mut unseen: HashMap<(i32, u64), usize> = HashMap::new();
-    // Also one that could not be looked at until it had been given up: it existed when nobody's attempts lived here.
-    let kill = |stat: &Stat| {
-        // EPERM: a setuid child, when we are not root. It is told of as unkillable.
-        let _ = process::signal(stat, Signal::KILL);
-    };
     let since = boottime_ns();
     loop {
         let mut left: Vec<i32> = Vec::new();
@@ -112,13 +107,17 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
             left.extend(cgroup::processes(cgroup));
             cgroup::kill(cgroup)?;
         }
-        let (marked, hung) = census::marked(&runs, kill);
+        let (marked, hung) = census::marked(&runs);
         let again = |stat: &Stat| unseen.get(&(stat.pid, stat.start)).map_or(1, |rounds| rounds + 1);
         unseen = hung
             .iter()
             .map(|stat| ((stat.pid, stat.start), again(stat)))
             .collect();
-        left.extend(marked.iter().map(|stat| stat.pid));
+        for stat in marked {
+            left.push(stat.pid);
+            // EPERM: a setuid child, when we are not root. It is told of as unkillable.
+            let _ = process::signal(&stat, Signal::KILL);
+        }
         swept.extend(left.iter().copied());
         let empty = cgroup.as_deref().is_none_or(|c| !cgroup::populated(c));
         let ended = left.is_empty() && empty;

@@ -188,10 +188,9 @@ impl Session {
     }
 
     /// As [`Self::lose_all_of`], but once these processes have ended. The kernel could not end them, and their system calls may
-    /// still do something. Or nobody could tell whose they are: until they prove to be somebody else's.
+    /// still do something.
     pub(super) fn lose_when_dead(&mut self, kind: Kind, pids: Vec<i32>, why: LostWhy) {
         let ids = self.begun_by(kind);
-        let paths = Paths::new(&self.ctx.config.state_dir, kind);
         for id in &ids {
             self.emit(Event::Unkillable {
                 run_id: id.run_id,
@@ -212,7 +211,7 @@ impl Session {
                 }
             }
             for process in left {
-                process.dead_or_of_others(&paths).await;
+                process.dead().await;
             }
             Input::Warden(WardenInput::Emptied(ids, why))
         });
