@@ -2,19 +2,16 @@
 //! become its children because it is a subreaper; and about everything where there is no cgroup.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::wire::AttemptId;
 use farmhand_os::process::{self, Stat};
 
 const MARK: &[u8] = b"FARMHAND_RUN_DIR=";
-/// So long a look at one process may take, and a tenth of it when one has hung before: there may be many.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is known of a living attempt.
 #[derive(Debug)]
@@ -213,83 +210,30 @@ fn is_below(mark: &[u8], runs: &Path) -> bool {
     mark.starts_with(runs.as_os_str().as_bytes())
 }
 
-/// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now; and those of which
-/// that cannot be told: to read an environment is to wait for the process's memory, and one that hangs may keep it locked.
-pub fn marked(runs: &Path) -> (Vec<Stat>, Vec<Stat>) {
+/// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now.
+pub fn marked(runs: &Path) -> Vec<Stat> {
     let own = std::process::id().cast_signed();
     let until = Instant::now() + process::STARTS_WITHIN;
-    let mut all = process::all();
-    all.retain(|stat| stat.pid != own && !stat.is_zombie());
-    let runs = runs.to_owned();
-    let is_marked = move |stat: &Stat| mark_of(stat.pid, until).is_some_and(|mark| is_below(&mark, &runs));
-    looked_at(all, PATIENCE, is_marked)
-}
-
-/// Those that `fits`, and those of which it does not say in time.
-fn looked_at(
-    all: Vec<Stat>,
-    patience: Duration,
-    fits: impl Fn(&Stat) -> bool + Send + Sync + 'static,
-) -> (Vec<Stat>, Vec<Stat>) {
-    let fits = Arc::new(fits);
-    let (mut found, mut hung) = (Vec::new(), Vec::new());
-    let mut rest = VecDeque::from(all);
-    while !rest.is_empty() {
-        let (tell, told) = mpsc::channel();
-        let (these, look) = (rest.clone(), fits.clone());
-        // One that hangs is left behind, and ends with this process.
-        let looking = std::thread::Builder::new().spawn(move || {
-            for stat in &these {
-                if tell.send(look(stat)).is_err() {
-                    return;
-                }
-            }
-        });
-        if looking.is_err() {
-            found.extend(rest.drain(..).filter(|stat| fits(stat)));
-            break;
-        }
-        let patience = if hung.is_empty() { patience } else { patience / 10 };
-        while let Some(stat) = rest.pop_front() {
-            match told.recv_timeout(patience) {
-                Ok(true) => found.push(stat),
-                Ok(false) => {}
-                Err(_) => {
-                    hung.push(stat);
-                    break;
-                }
-            }
-        }
-    }
-    (found, hung)
+    let mut found = process::all();
+    found.retain(|stat| {
+        let mark = || mark_of(stat.pid, until);
+        stat.pid != own && !stat.is_zombie() && mark().is_some_and(|m| is_below(&m, runs))
+    });
+    found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn a_look_that_hangs_is_given_up_and_the_others_go_on() {
-        let own = process::stat(std::process::id().cast_signed()).unwrap();
-        let numbered = |pid| Stat { pid, ..own.clone() };
-        let all = (1..=6).map(numbered).collect();
-        let (found, hung) = looked_at(all, Duration::from_secs(2), |stat| match stat.pid {
-            2 | 5 => loop {
-                std::thread::park();
-            },
-            pid => pid % 2 == 0,
-        });
-        let pids = |stats: Vec<Stat>| stats.iter().map(|stat| stat.pid).collect::<Vec<_>>();
-        assert_eq!((pids(found), pids(hung)), (vec![4, 6], vec![2, 5]));
-    }
-
     #[test]
     fn a_cgroup_is_recognised_wherever_it_is_mounted() {
         assert_eq!(
-            last_two("/sys/fs/cgroup/x/farmhand-1-main/7.1"),
+            super::last_two("/sys/fs/cgroup/x/farmhand-1-main/7.1"),
             Some("farmhand-1-main/7.1")
         );
-        assert_eq!(last_two("/farmhand-1-main/7.1"), Some("farmhand-1-main/7.1"));
-        assert_eq!(last_two("7.1"), None);
+        assert_eq!(
+            super::last_two("/farmhand-1-main/7.1"),
+            Some("farmhand-1-main/7.1")
+        );
+        assert_eq!(super::last_two("7.1"), None);
     }
 }

@@ -11,8 +11,7 @@ pub enum Gone {
         /// How many.
         swept: u32,
     },
-    /// Killed, but the kernel cannot end them (state D): no instruction of theirs will run again. Or nobody can tell whose they
-    /// are, because they hang and keep their memory locked.
+    /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
     Unkillable {
         /// The processes that stay.
         pids: Vec<i32>,

@@ -1,6 +1,6 @@
 //! Ending every process of a tree that nobody owns any more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,15 +11,13 @@ use super::clock::{SECOND, boottime_ns};
 use super::gone::Gone;
 use super::paths::Paths;
 use super::{census, cgroup};
-use farmhand_os::process::{self, Stat};
+use farmhand_os::process;
 use farmhand_os::reap;
 
 /// What still exists so long after SIGKILL, and has nothing left to do but end, hangs in a system call.
 const HANGS_AFTER: u64 = 5 * SECOND;
 /// What still exists so long after SIGKILL cannot be ended by us.
 pub const GIVE_UP_AFTER: u64 = 10 * SECOND;
-/// What could not be looked at in so many rounds one after the other hangs. Once may be because this process was stopped.
-const LOOKS: usize = 3;
 /// Rounds of stopping before killing: each finds only what was forked during the one before.
 const STOP_ROUNDS: usize = 32;
 
@@ -98,8 +96,6 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
     runs.push("/");
     let runs = PathBuf::from(runs);
     let mut swept = HashSet::new();
-    // By number and start: in how many rounds they could not be looked at.
-    let mut unseen: HashMap<(i32, u64), usize> = HashMap::new();
     let since = boottime_ns();
     loop {
         let mut left: Vec<i32> = Vec::new();
@@ -107,21 +103,14 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
             left.extend(cgroup::processes(cgroup));
             cgroup::kill(cgroup)?;
         }
-        let (marked, hung) = census::marked(&runs);
-        let again = |stat: &Stat| unseen.get(&(stat.pid, stat.start)).map_or(1, |rounds| rounds + 1);
-        unseen = hung
-            .iter()
-            .map(|stat| ((stat.pid, stat.start), again(stat)))
-            .collect();
-        for stat in marked {
+        for stat in census::marked(&runs) {
             left.push(stat.pid);
             // EPERM: a setuid child, when we are not root. It is told of as unkillable.
             let _ = process::signal(&stat, Signal::KILL);
         }
         swept.extend(left.iter().copied());
         let empty = cgroup.as_deref().is_none_or(|c| !cgroup::populated(c));
-        let ended = left.is_empty() && empty;
-        if ended && unseen.is_empty() {
+        if left.is_empty() && empty {
             if let Some(cgroup) = &cgroup {
                 // Whatever keeps it is found by the next sweep.
                 let _ = cgroup::remove_soon(cgroup);
@@ -130,13 +119,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
                 swept: swept.len() as u32,
             });
         }
-        // One of these may be ours: they are not taken for ended. But to wait until they can be looked at may be to wait for ever.
-        let hopeless = match ended {
-            true => unseen.values().all(|rounds| *rounds >= LOOKS),
-            false => is_hopeless(since, &left),
-        };
-        if hopeless {
-            left.extend(unseen.keys().map(|(pid, _)| *pid));
+        if is_hopeless(since, &left) {
             return Ok(Gone::Unkillable { pids: left });
         }
         pause();
