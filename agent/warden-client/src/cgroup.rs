@@ -16,7 +16,7 @@ use farmhand_core::definition::Limits;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 
 use super::paths::{Paths, named};
-use super::wire::{AttemptId, Ending, KillReason};
+use super::wire::AttemptId;
 use farmhand_os::path_hash::path_hash;
 use farmhand_os::process::read_small;
 
@@ -298,43 +298,12 @@ impl Group {
         peak.ok()?.trim().parse().ok()
     }
 
-    /// Why the kernel ended it, if it did. Of a tree without a limit of its own it takes one process where the machine or a
-    /// limit of others has no more: a command that does without, and exits, says itself how it ended.
-    pub fn killed(&self, ending: &Ending) -> Option<KillReason> {
-        let exited = matches!(ending, Ending::Exited { .. });
-        let out_of_memory = self.memory
-            && (self.memory_enforced || !exited)
+    /// Whether the kernel ended it for its memory limit.
+    pub fn out_of_memory(&self) -> bool {
+        self.memory
             && read_small(self.path.join("memory.events")).is_ok_and(|t| {
                 t.lines()
                     .any(|l| l.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
-            });
-        out_of_memory.then_some(KillReason::LimitMemory)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_without_a_limit_that_goes_on_without_a_process_keeps_its_status() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("memory.events"), "low 0\noom 2\noom_kill 1\n").unwrap();
-        let group = |memory_enforced| Group {
-            path: dir.path().to_owned(),
-            memory: true,
-            memory_enforced,
-            processes_enforced: false,
-        };
-        let exited = Ending::Exited { code: 0 };
-        let killed = Ending::Signaled {
-            signal: libc::SIGKILL,
-            core: false,
-        };
-        assert_eq!(group(false).killed(&exited), None);
-        assert_eq!(group(false).killed(&killed), Some(KillReason::LimitMemory));
-        assert_eq!(group(true).killed(&exited), Some(KillReason::LimitMemory));
-        fs::write(dir.path().join("memory.events"), "oom_kill 0\n").unwrap();
-        assert_eq!(group(true).killed(&killed), None);
+            })
     }
 }

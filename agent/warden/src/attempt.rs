@@ -310,12 +310,12 @@ impl Attempt {
             .as_ref()
             .and_then(Group::cpu_us)
             .unwrap_or((usage.user_us, usage.sys_us));
-        let by_kernel = self.group.as_ref().and_then(|g| g.killed(&ending));
+        let out_of_memory = self.group.as_ref().is_some_and(Group::out_of_memory);
         let peak = self.group.as_ref().and_then(Group::memory_peak).unwrap_or(0);
         let killed = self.limit_hit.or(self.lifecycle.killed());
         let result = AttemptResult {
             ending,
-            killed: killed.or(by_kernel),
+            killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),
             started_wall_ms: self.started_wall_ms,
             ended_wall_ms: wall_ms(),
             started_ns: self.started_ns,
