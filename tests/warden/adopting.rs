@@ -70,6 +70,33 @@ async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
 }
 
 #[tokio::test]
+async fn attempts_of_which_more_is_noted_than_an_answer_holds_are_all_listed() {
+    let mut farmer = Farmer::new().await;
+    // As of jobs with a long input for their commands.
+    let noted = serde_json::json!({ "stdin": "x".repeat(MAX_STDIN) });
+    for run in 1..=20 {
+        let mut request = sh(id(run, 1), if run % 2 == 0 { "true" } else { "sleep 1000" });
+        request.extra.clone_from(&noted);
+        farmer.spawn(request).await;
+    }
+    let mut ended = 0;
+    while ended < 10 {
+        match farmer.notice().await {
+            Notice::Event(Event::Exited(_)) => ended += 1,
+            Notice::Gone => panic!("the warden is gone"),
+            Notice::Event(_) => {}
+        }
+    }
+    farmer.client.forbid(id(30, 1)).await.unwrap();
+    let listed = farmer.client.list().await.unwrap();
+    let mut runs: Vec<i64> = listed.attempts.iter().map(|report| report.id.run_id).collect();
+    runs.sort_unstable();
+    assert_eq!(runs, Vec::from_iter(1..=20));
+    assert!(listed.attempts.iter().all(|report| report.extra == noted));
+    assert_eq!((listed.tombstones, listed.more), (vec![id(30, 1)], false));
+}
+
+#[tokio::test]
 async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;

@@ -203,3 +203,56 @@ async fn the_hard_end_is_kept_by_the_warden_before_the_kernel_must() {
     assert!(result.timed_out() && result.ended_ns < hard_end, "{result:?}");
     assert!(farmer.client.list().await.is_ok(), "the warden lives on");
 }
+
+/// A program that goes on in its second thread when the first has ended, as by `pthread_exit` in `main`. The kernel shows it as a
+/// zombie then.
+fn without_first_thread(request: &mut SpawnRequest) {
+    let code = format!(
+        "import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+with open('pid', 'w') as file: print(os.getpid(), file=file)
+ctypes.CDLL(None).syscall({}, 0)",
+        libc::SYS_exit
+    );
+    request.env.insert("CODE".into(), code);
+}
+
+fn state_of(pid: i32) -> Option<char> {
+    farmhand_tests::processes::one(pid).map(|process| process.state)
+}
+
+#[tokio::test]
+async fn what_goes_on_without_its_first_thread_ends_with_its_attempt() {
+    for cgroup in [true, false] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        farmer.spawn(sh(id(2, 1), "sleep 1000")).await;
+        let script = "setsid python3 -c \"$CODE\" </dev/null >/dev/null 2>&1 &
+            while [ ! -s pid ]; do sleep 0.01; done
+            until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
+        let mut request = sh(id(1, 1), script);
+        without_first_thread(&mut request);
+        let (result, _) = farmer.run(request).await;
+        let daemon = farmer.file(id(1, 1), "pid").await.parse::<i32>().unwrap();
+        assert!(result.succeeded() && result.leftovers == 1, "{result:?}");
+        eventually("the daemon's end", || state_of(daemon).is_none().then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn sigterm_reaches_a_command_whose_first_thread_has_ended() {
+    for cgroup in [true, false] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let mut request = sh(id(1, 1), "exec python3 -c \"$CODE\"");
+        without_first_thread(&mut request);
+        let pid = farmer.spawn(request).await;
+        let ended = || state_of(pid).is_some_and(|state| state == 'Z').then_some(());
+        eventually("the first thread's end", ended).await;
+        let grace = Duration::from_secs(10);
+        farmer
+            .client
+            .kill(id(1, 1), grace, KillReason::Cancel)
+            .await
+            .unwrap();
+        assert_eq!(farmer.exited(id(1, 1)).await.signal(), Some(libc::SIGTERM));
+    }
+}

@@ -72,8 +72,8 @@ async fn a_child_of_another_user_dies_with_the_warden() {
     all_dead(&[child]);
 }
 
-async fn bomb_ends(cgroup: bool) {
-    let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+/// Starts a fork bomb and answers with the mark of its processes.
+async fn bomb(farmer: &Farmer) -> String {
     let mark = format!("BOMB={}", farmer.dir.path().display());
     // Each level replaces itself for ever; the count of live ones stays below about 200.
     let script = r#"
@@ -86,8 +86,29 @@ async fn bomb_ends(cgroup: bool) {
     farmer.spawn(request).await;
     farmer.file(id(1, 1), "up").await;
     eventually("many processes", || (marked(&mark).len() > 30).then_some(())).await;
+    mark
+}
+
+async fn bomb_ends(cgroup: bool) {
+    let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+    let mark = bomb(&farmer).await;
     farmer.kill_warden().await;
     assert_eq!(marked(&mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn a_fork_bomb_ends_with_its_attempt_and_the_warden_goes_on() {
+    let mut farmer = Farmer::new().await;
+    let mark = bomb(&farmer).await;
+    let killed = farmer.client.kill(id(1, 1), Duration::ZERO, KillReason::Cancel);
+    killed.await.unwrap();
+    // Only a cgroup is killed at once: without one, a bomb may go on until the warden ends.
+    if farmer.client.identity().cgroup.is_some() {
+        let result = farmer.exited(id(1, 1)).await;
+        assert_eq!(result.killed, Some(KillReason::Cancel), "{result:?}");
+        assert_eq!(marked(&mark), Vec::<i32>::new());
+    }
+    assert!(farmer.client.list().await.is_ok());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use farmhand_core::definition::Isolation;
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{WardenClient, WardenError, boottime_ns};
+use farmhand_warden_client::{MILLISECOND, WardenClient, WardenError, boottime_ns};
 
 use super::harness::*;
 
@@ -75,18 +75,21 @@ async fn a_run_never_has_two_live_attempts() {
     ));
 }
 
-/// A start would set the kernel's timer to an instant that is over, and end the warden with all that it runs.
+/// A start would set the kernel's timer to an instant that is over, or is so before the attempt can be ended, and end the warden
+/// with all that it runs.
 #[tokio::test]
 async fn nothing_starts_after_its_hard_end_and_what_runs_goes_on() {
     let farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
-    let mut late = sh(id(2, 1), "true");
-    late.hard_end_ns = Some(boottime_ns());
-    let refused = farmer.client.spawn(late).await;
-    assert!(
-        matches!(refused, Err(WardenError::Refused(Refusal::Ending))),
-        "{refused:?}"
-    );
+    for left in [0, 200 * MILLISECOND] {
+        let mut late = sh(id(2, 1), "true");
+        late.hard_end_ns = Some(boottime_ns() + left);
+        let refused = farmer.client.spawn(late).await;
+        assert!(
+            matches!(refused, Err(WardenError::Refused(Refusal::Ending))),
+            "{refused:?}"
+        );
+    }
     let alive = farmer.client.list().await.unwrap().attempts;
     assert_eq!(alive.len(), 1, "{alive:?}");
 }

@@ -278,7 +278,23 @@ impl WardenClient {
 
     /// Every attempt that the warden knows.
     pub async fn list(&self) -> Result<Listing, WardenError> {
-        match self.ask(Request::List).await? {
+        if !self.inner.identity.lists_parts {
+            return self.listed(Request::List).await;
+        }
+        // What is noted of a few attempts may be longer than one answer.
+        let mut all = self.listed(Request::ListFrom { after: None }).await?;
+        while let (true, Some(last)) = (all.more, all.attempts.last()) {
+            let after = Some(last.id);
+            let part = self.listed(Request::ListFrom { after }).await?;
+            all.attempts.extend(part.attempts);
+            all.tombstones.extend(part.tombstones);
+            all.more = part.more;
+        }
+        Ok(all)
+    }
+
+    async fn listed(&self, request: Request) -> Result<Listing, WardenError> {
+        match self.ask(request).await? {
             Reply::List(listing) => Ok(listing),
             other => Err(unexpected(&other)),
         }

@@ -26,7 +26,7 @@ const SERVING: Serving = Serving {
 const DAY: u64 = 86_400 * SECOND;
 
 pub struct Captive {
-    warden: Warden,
+    pub(super) warden: Warden,
 }
 
 impl Captive {

@@ -16,6 +16,7 @@ mod init;
 mod launch;
 mod lifecycle;
 mod limits;
+mod listing;
 mod memory;
 mod plan;
 mod poller;

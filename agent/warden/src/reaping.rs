@@ -8,6 +8,9 @@ use farmhand_os::reap;
 use farmhand_warden_client::clock::boottime_ns;
 use farmhand_warden_client::wire::AttemptId;
 
+/// Orphans reaped in one turn of the loop. A job can make more of them as fast as they go, for as long as it likes.
+const AT_ONCE: usize = 256;
+
 impl Warden {
     /// The main process ended: was it the last one?
     pub(super) fn look_for_empty(&mut self, id: AttemptId) {
@@ -22,9 +25,13 @@ impl Warden {
         }
     }
 
-    /// Finds main processes that ended, and reaps everything else.
+    /// Finds main processes that ended, and reaps everything else; what is too much for one turn, in the next.
     pub(super) fn reap(&mut self) {
-        while let reap::Peek::Zombie(pid) = reap::peek() {
+        self.zombies_left = false;
+        for _ in 0..AT_ONCE {
+            let reap::Peek::Zombie(pid) = reap::peek() else {
+                return;
+            };
             match self.by_pid.get(&pid) {
                 None => {
                     reap::one(pid);
@@ -37,6 +44,7 @@ impl Warden {
                 }
             }
         }
+        self.zombies_left = true;
     }
 
     /// Some main process stays a zombie until its tree is empty, and is all that a look at any child shows.
@@ -104,5 +112,32 @@ impl Warden {
                 .get(&id)
                 .is_some_and(|attempt| tree::is_empty(attempt, self.census.of(id)))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::Captive;
+    use super::*;
+    use farmhand_os::process::own_children;
+
+    #[test]
+    fn a_flood_of_orphans_is_reaped_in_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut captive = Captive::new(dir.path()).unwrap();
+        let orphans: Vec<i32> = (0..AT_ONCE + 10)
+            // SAFETY: the child ends at once.
+            .map(|_| match unsafe { libc::fork() } {
+                0 => unsafe { libc::_exit(0) },
+                pid => pid,
+            })
+            .collect();
+        while !orphans.iter().all(|pid| reap::is_zombie(*pid)) {
+            std::thread::yield_now();
+        }
+        captive.warden.reap();
+        assert_eq!((own_children().len(), captive.warden.zombies_left), (10, true));
+        captive.warden.reap();
+        assert_eq!((own_children().len(), captive.warden.zombies_left), (0, false));
     }
 }

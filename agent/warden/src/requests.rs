@@ -6,7 +6,7 @@ use farmhand_core::definition::{Command, Isolation};
 use farmhand_core::release;
 
 use super::attempt::Attempt;
-use super::lifecycle::Happened;
+use super::lifecycle::{HARD_END_LEAD, Happened};
 use super::plan::Plan;
 use super::spawn::NotMade;
 use super::warden::{Ended, Warden};
@@ -49,6 +49,7 @@ impl Warden {
                 Ok(Reply::Acked)
             }
             Request::List => Ok(Reply::List(self.list())),
+            Request::ListFrom { after } => Ok(Reply::List(self.list_from(after))),
             Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed, held),
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
@@ -80,6 +81,7 @@ impl Warden {
             max_attempts: Some(self.args.max_attempts),
             holds: true,
             notes: true,
+            lists_parts: true,
         }
     }
 
@@ -143,15 +145,6 @@ impl Warden {
             return Err(Refusal::Unknown { id });
         }
         Ok(Reply::Acked)
-    }
-
-    fn list(&self) -> Listing {
-        let living = self.living.values().map(Attempt::report);
-        let ended = self.ended.values().map(|e| e.report.clone());
-        Listing {
-            attempts: living.chain(ended).collect(),
-            tombstones: self.tombstones.forbidden(),
-        }
     }
 
     fn spawn(&mut self, request: SpawnRequest, held: bool) -> Result<Reply, Refusal> {
@@ -231,7 +224,8 @@ impl Warden {
             return Err(Refusal::ShuttingDown);
         }
         let now = boottime_ns();
-        if now >= self.soft_ns || request.hard_end_ns.is_some_and(|end| now >= end) {
+        // The kernel's timer is set to the hard end before the fork: by then, and by the SIGKILL after it, that must not be over.
+        if now >= self.soft_ns || request.hard_end_ns.is_some_and(|end| now + HARD_END_LEAD >= end) {
             return Err(Refusal::Ending);
         }
         let max = self.args.max_attempts;

@@ -14,8 +14,9 @@ const MAX_DONE: usize = 16 << 10;
 pub(crate) struct Tombstones {
     /// Highest per run: attempts of a run only grow.
     forbidden: BTreeMap<i64, i32>,
+    /// Highest per run, too: they need not be acknowledged in order.
     done: HashMap<i64, i32>,
-    done_order: VecDeque<i64>,
+    done_order: VecDeque<AttemptId>,
 }
 
 impl Tombstones {
@@ -35,14 +36,14 @@ impl Tombstones {
     }
 
     pub(crate) fn done(&mut self, id: AttemptId) {
-        let known = self.done.insert(id.run_id, id.attempt);
-        if known.is_none() {
-            self.done_order.push_back(id.run_id);
-            if self.done_order.len() > MAX_DONE
-                && let Some(oldest) = self.done_order.pop_front()
-            {
-                self.done.remove(&oldest);
-            }
+        let highest = self.done.entry(id.run_id).or_insert(id.attempt);
+        *highest = id.attempt.max(*highest);
+        self.done_order.push_back(id);
+        if self.done_order.len() > MAX_DONE
+            && let Some(oldest) = self.done_order.pop_front()
+            && self.done.get(&oldest.run_id) == Some(&oldest.attempt)
+        {
+            self.done.remove(&oldest.run_id);
         }
     }
 
@@ -101,5 +102,30 @@ mod tests {
             attempt: 1
         }));
         assert_eq!(stones.done.len(), MAX_DONE);
+    }
+
+    #[test]
+    fn an_older_attempt_acknowledged_later_leaves_the_newer_one_known() {
+        let mut stones = Tombstones::default();
+        let id = |attempt| AttemptId { run_id: -1, attempt };
+        stones.done(id(2));
+        stones.done(id(1));
+        assert!(stones.stands(id(2)) && !stones.stands(id(3)));
+    }
+
+    #[test]
+    fn a_runs_newest_attempt_is_remembered_as_long_as_any_other() {
+        let mut stones = Tombstones::default();
+        let id = |attempt| AttemptId { run_id: -1, attempt };
+        stones.done(id(1));
+        for run_id in 1..MAX_DONE as i64 {
+            stones.done(AttemptId { run_id, attempt: 1 });
+        }
+        stones.done(id(2));
+        stones.done(AttemptId {
+            run_id: 0,
+            attempt: 1,
+        });
+        assert!(stones.stands(id(2)));
     }
 }

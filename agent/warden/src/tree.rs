@@ -43,10 +43,15 @@ pub(crate) fn terminate(attempt: &Attempt, census: &[Stat]) {
     }
 }
 
-pub(crate) fn kill(attempt: &Attempt, census: &[Stat]) {
+/// Everything in its cgroup, whatever that is: to look at a fork bomb takes time, and it goes on meanwhile.
+pub(crate) fn kill_cgroup(attempt: &Attempt) {
     if let Some(path) = attempt.cgroup() {
         let _ = cgroup::kill(path);
     }
+}
+
+/// Everything else.
+pub(crate) fn kill(attempt: &Attempt, census: &[Stat]) {
     // The main process is not reaped before the end, so its number is still its group's.
     if let Some(pid) = Pid::from_raw(attempt.pid) {
         let _ = kill_process_group(pid, Signal::KILL);

@@ -66,6 +66,8 @@ pub(super) struct Warden {
     pub(super) census: Census,
     /// In this turn of the loop.
     pub(super) census_taken: bool,
+    /// More ended processes wait than one turn reaps.
+    pub(super) zombies_left: bool,
     /// Empty by our knowledge, but the kernel still holds on to them.
     stale_groups: Vec<PathBuf>,
     pub(super) watch_limits_at: u64,
@@ -161,6 +163,7 @@ impl Warden {
             leaving: false,
             census: Census::default(),
             census_taken: false,
+            zombies_left: false,
             stale_groups: Vec::new(),
             watch_limits_at: 0,
             _lock: lock,
@@ -196,6 +199,7 @@ impl Warden {
             match source {
                 Source::Listener => self.accept(),
                 Source::Signals => self.on_signals(),
+                Source::Wake if self.zombies_left => self.reap(),
                 Source::Wake => {}
                 Source::Connection(number) => self.on_connection(number),
                 Source::Attempt(slot, channel) => {
@@ -247,6 +251,9 @@ impl Warden {
         }
         if !self.stale_groups.is_empty() {
             wake = wake.min(now + 5 * LOOK_AGAIN);
+        }
+        if self.zombies_left {
+            wake = now;
         }
         // One that has passed is set again: that is what makes it be quiet.
         if wake != self.wake_at || wake <= now {
@@ -316,6 +323,11 @@ impl Warden {
         let Some(act) = act else { return };
         if act == Act::End {
             return self.end(id);
+        }
+        if act == Act::Kill
+            && let Some(attempt) = self.living.get(&id)
+        {
+            tree::kill_cgroup(attempt);
         }
         self.take_census();
         let Some(attempt) = self.living.get(&id) else {

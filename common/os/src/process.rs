@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -24,6 +24,8 @@ pub struct Stat {
     pub pgrp: i32,
     /// Its session.
     pub session: i32,
+    /// Its threads. The first one keeps its entry after its end until all others have ended.
+    pub threads: u32,
     /// Clock ticks since boot. Together with the pid it names one process for ever.
     pub start: u64,
 }
@@ -31,6 +33,11 @@ pub struct Stat {
 impl Stat {
     /// Whether it has ended and only its entry is left.
     pub fn is_zombie(&self) -> bool {
+        self.lacks_first_thread() && self.threads <= 1
+    }
+
+    /// The state is that of its first thread, which may end before the others: then they go on, in a process that looks dead.
+    fn lacks_first_thread(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
@@ -68,35 +75,41 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     let ppid = fields.next()?.parse().ok()?;
     let pgrp = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    let start = fields.nth(15)?.parse().ok()?;
+    let threads = fields.nth(13)?.parse().ok()?;
+    let start = fields.nth(1)?.parse().ok()?;
     Some(Stat {
         pid,
         state,
         ppid,
         pgrp,
         session,
+        threads,
         start,
     })
 }
 
-/// Whether no instruction of its will run again: it is dead, ending, or SIGKILL waits for the system call that it is in.
-/// False for one that cannot be seen.
+/// Whether no instruction of its will run again: each thread is ending, or in a system call that SIGKILL waits for. False if unseen.
 pub fn is_ending(pid: i32) -> bool {
+    let mut threads = threads(pid).peekable();
+    threads.peek().is_some() && threads.all(|thread| is_thread_ending(&thread).unwrap_or_else(is_gone))
+}
+
+fn is_thread_ending(of: &Path) -> io::Result<bool> {
     const PF_EXITING: u64 = 4;
-    let Ok(text) = fs::read(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
+    let text = fs::read(of.join("stat"))?;
     let text = String::from_utf8_lossy(&text);
-    let flags = text
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
-    let zombie = parse_stat(pid, &text).is_some_and(|stat| stat.is_zombie());
-    zombie || flags.is_some_and(|flags| flags & PF_EXITING != 0) || is_killed(pid)
+    let (_, rest) = text.rsplit_once(')').unwrap_or_default();
+    let flags = rest.split_ascii_whitespace().nth(6).unwrap_or_default();
+    let exiting = flags.parse::<u64>().is_ok_and(|f| f & PF_EXITING != 0);
+    Ok(exiting || is_killed(&fs::read_to_string(of.join("status"))?))
+}
+
+fn is_gone(error: io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// Whether SIGKILL is pending.
-fn is_killed(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+fn is_killed(status: &str) -> bool {
     let mut pending = status
         .lines()
         .filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")))
@@ -179,21 +192,37 @@ pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
 /// The environment that a process was started with, entries ending in a zero byte. Empty for one that may not be looked at;
 /// perhaps incomplete for one that is starting a program still when `until` has come.
 pub fn environment(pid: i32, until: Instant) -> Vec<u8> {
+    let environ = environment_at(Path::new(&format!("/proc/{pid}")), until);
+    if environ.is_empty() && stat(pid).is_some_and(|seen| seen.lacks_first_thread()) {
+        let mut others = threads(pid).map(|thread| environment_at(&thread, until));
+        return others.find(|found| !found.is_empty()).unwrap_or(environ);
+    }
+    environ
+}
+
+/// Of a process or one of its threads, by its directory.
+fn environment_at(of: &Path, until: Instant) -> Vec<u8> {
     loop {
-        let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else {
+        let Ok(environ) = fs::read(of.join("environ")) else {
             return Vec::new();
         };
-        if environment_size(pid) == Some(environ.len()) || Instant::now() >= until {
+        if environment_size(of) == Some(environ.len()) || Instant::now() >= until {
             return environ;
         }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
 
+/// The directories of a process's threads.
+fn threads(pid: i32) -> impl Iterator<Item = PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    tasks.into_iter().flatten().flatten().map(|task| task.path())
+}
+
 /// None in the middle of execve: the memory of the program before is gone, with whatever of it was not read yet, and that of
 /// the new one has no environment yet.
-fn environment_size(pid: i32) -> Option<usize> {
-    let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+fn environment_size(of: &Path) -> Option<usize> {
+    let text = fs::read(of.join("stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let (_, rest) = text.rsplit_once(')').unwrap_or_default();
     let fields: Vec<usize> = rest
@@ -234,8 +263,16 @@ pub fn started_ns(stat: &Stat) -> u64 {
 
 /// Its resident memory; None for a process that does not exist (any more).
 pub fn rss_bytes(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let resident = |of: &Path| -> Option<u64> {
+        let text = fs::read_to_string(of.join("statm")).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    let mut pages = resident(Path::new(&format!("/proc/{pid}")))?;
+    if pages == 0 {
+        // Its first thread may have ended, and has none any more.
+        let others = threads(pid).filter_map(|thread| resident(&thread));
+        pages = others.max().unwrap_or(0);
+    }
     Some(pages * rustix::param::page_size() as u64)
 }
 
@@ -298,6 +335,45 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(without, 0, "looks that found no mark");
+    }
+
+    extern "C" fn wait_for_ever(_: *mut libc::c_void) -> *mut libc::c_void {
+        loop {
+            // SAFETY: waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_lives_while_another_does() {
+        // SAFETY: the child starts a thread, and ends its own alone.
+        let pid = unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                let mut thread: libc::pthread_t = std::mem::zeroed();
+                let none = std::ptr::null_mut();
+                libc::pthread_create(&raw mut thread, std::ptr::null(), wait_for_ever, none);
+                libc::syscall(libc::SYS_exit, 0);
+            }
+            pid
+        };
+        assert!(pid > 0);
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut seen = stat(pid).unwrap();
+        while seen.state != 'Z' && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            seen = stat(pid).unwrap();
+        }
+        let environments = [pid, std::process::id().cast_signed()].map(|pid| environment(pid, until));
+        let (resident, ending) = (rss_bytes(pid), is_ending(pid));
+        signal(&seen, Signal::KILL).unwrap();
+        let mut status = 0;
+        // SAFETY: waits for the child just made.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!((waited, libc::WTERMSIG(status)), (pid, libc::SIGKILL));
+        assert_eq!((seen.state, seen.threads, seen.is_zombie(), ending), ('Z', 2, false, false));
+        assert_eq!(environments[0], environments[1]);
+        assert!(resident.is_some_and(|bytes| bytes > 0), "{resident:?}");
     }
 
     #[test]

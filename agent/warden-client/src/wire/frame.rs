@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Room for a spawn with the largest stdin, or a listing of all attempts. A longer frame ends the connection.
+/// Room for a spawn with the largest stdin, or a part of a listing. A longer frame ends the connection.
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Bytes that are no message.

@@ -206,8 +206,14 @@ pub enum Request {
         /// The number of the last of them that is written down.
         kills: u64,
     },
-    /// Asks for every attempt that the warden knows.
+    /// Asks for every attempt that the warden knows, in one answer.
     List,
+    /// Asks for the attempts behind this one in the order of their numbers, as many as fit into an answer. Only to a warden whose
+    /// [`Identity::lists_parts`] says that it knows this.
+    ListFrom {
+        /// The last of the part before; none for the first part.
+        after: Option<AttemptId>,
+    },
     /// Definitions that the node has seen: their serials are noted where a trusted key signed them. Only to a warden
     /// whose [`Identity::notes`] says that it knows this.
     Note {
@@ -257,7 +263,7 @@ pub enum Reply {
     },
     /// It is forgotten or noted, as was asked.
     Acked,
-    /// Every attempt that it knows.
+    /// The attempts that were asked for.
     List(Listing),
     /// It starts nothing more and leaves once all is reported.
     ShuttingDown,
@@ -302,18 +308,24 @@ pub struct Identity {
     /// Whether it takes [`Request::Note`].
     #[serde(default)]
     pub notes: bool,
+    /// Whether it takes [`Request::ListFrom`].
+    #[serde(default)]
+    pub lists_parts: bool,
     /// How many attempts it keeps that run or are not acknowledged; an older one does not say.
     #[serde(default)]
     pub max_attempts: Option<u32>,
 }
 
-/// Every attempt that a warden knows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Every attempt that a warden knows, or a part of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Listing {
     /// Those that run and those whose end is not acknowledged.
     pub attempts: Vec<AttemptReport>,
-    /// Highest attempt per run that must never start here.
+    /// Highest attempt per run that must never start here; in the last part.
     pub tombstones: Vec<AttemptId>,
+    /// There are others behind the last of these.
+    #[serde(default)]
+    pub more: bool,
 }
 
 impl Listing {
