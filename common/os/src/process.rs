@@ -371,10 +371,8 @@ mod tests {
         // SAFETY: waits for the child just made.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!((waited, libc::WTERMSIG(status)), (pid, libc::SIGKILL));
-        assert_eq!(
-            (seen.state, seen.threads, seen.is_zombie(), ending),
-            ('Z', 2, false, false)
-        );
+        assert_eq!((seen.state, seen.threads), ('Z', 2));
+        assert!(!seen.is_zombie() && !ending);
         assert_eq!(environments[0], environments[1]);
         assert!(resident.is_some_and(|bytes| bytes > 0), "{resident:?}");
     }
