@@ -81,6 +81,19 @@ async fn what_is_late_stuck_failing_or_lost_is_named() {
 }
 
 #[tokio::test]
+async fn a_run_that_never_started_is_stuck_once_although_its_timeout_is_over() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let sql = "UPDATE farmhand.run_live SET claimed_at = now() - interval '5 minutes', hard_ms = 15000";
+    farm.sql.batch_execute(sql).await.unwrap();
+    let now = reading::farm(&db).await.unwrap();
+    let stuck: Vec<_> = now.stuck.iter().map(|lease| (lease.run_id, lease.state)).collect();
+    assert_eq!(stuck, [(run.run_id, LeaseTrouble::Stalled)]);
+    assert!(now.findings[0].text.starts_with("run "), "{:?}", now.findings);
+}
+
+#[tokio::test]
 async fn the_lanes_show_who_took_over_from_whom_and_mark_the_zombie() {
     let (farm, db) = farm().await;
     let (dead, heir) = (farm.node("n1").await, farm.node("n2").await);

@@ -78,7 +78,8 @@ WITH RECURSIVE level(priority) AS (
             WHERE r.session = n.session AND n.lease_until < statement_timestamp()
         UNION ALL
         SELECT 'overrun', r.claimed_at + r.hard_ms * interval '1 millisecond'
-            WHERE r.session = n.session AND n.lease_until >= statement_timestamp()
+            -- One that never started is stalled, and nothing else.
+            WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NOT NULL
         UNION ALL
         SELECT 'stalled', r.claimed_at + interval '5 seconds'
             WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
