@@ -5,9 +5,10 @@ use std::time::Duration;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
 use serde_json::json;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use super::logins::Attacked;
+use super::logins::{Attacked, refused};
 
 #[tokio::test]
 async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
@@ -42,4 +43,24 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
     };
     assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 3);
     assert_eq!(jobs_since(&db, 0).await.expect("schedules").len(), 1);
+}
+
+/// One such row would keep agents from all others.
+#[tokio::test]
+async fn json_that_no_client_could_read_is_not_stored() {
+    let a = Attacked::new().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for value in [deep.as_str(), "1e999", "-1e999"] {
+        let json = format!(r#"{{"a": {value}}}"#);
+        for statement in [
+            format!("UPDATE farmhand.run_live SET params = '{json}'"),
+            format!("UPDATE farmhand.run_live SET parents = '{json}'"),
+            format!(
+                "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                     VALUES ('j', 99, '{json}', 's', 'me', now())"
+            ),
+        ] {
+            refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
+        }
+    }
 }
