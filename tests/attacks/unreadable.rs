@@ -63,4 +63,10 @@ async fn json_that_no_client_could_read_is_not_stored() {
             refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
         }
     }
+    for set in ["5", "[]", r#"{"a": 5}"#, r#"{"a": []}"#] {
+        for table in ["job", "run_live"] {
+            let statement = format!("UPDATE farmhand.{table} SET placement = ARRAY['{set}'::jsonb]");
+            refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
+        }
+    }
 }
