@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
+use farmhand_store::reading;
 use serde_json::json;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -63,10 +64,22 @@ async fn json_that_no_client_could_read_is_not_stored() {
             refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
         }
     }
-    for set in ["5", "[]", r#"{"a": 5}"#, r#"{"a": []}"#] {
-        for table in ["job", "run_live"] {
-            let statement = format!("UPDATE farmhand.{table} SET placement = ARRAY['{set}'::jsonb]");
-            refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
-        }
+}
+
+#[tokio::test]
+async fn labels_that_no_client_could_read_keep_nobody_from_the_verdict() {
+    let a = Attacked::new().await;
+    let db = a.test.agent_db().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for set in ["5", "[]", r#"{"a": 5}"#, r#"{"a": []}"#, "1e999", deep.as_str()] {
+        let statement = format!("UPDATE farmhand.run_live SET placement = ARRAY['{set}'::jsonb]");
+        a.operator.batch_execute(&statement).await.expect(&statement);
+        let now = reading::farm(&db).await.expect(set);
+        let oldest = now.oldest_due.expect("a run waits");
+        assert_eq!((oldest.placement, oldest.fits), (None, false), "{set}");
     }
+    let labels = r#"UPDATE farmhand.run_live SET placement = ARRAY['{"a": "b"}'::jsonb]"#;
+    a.operator.batch_execute(labels).await.expect(labels);
+    let now = reading::farm(&db).await.expect("the farm");
+    assert!(now.oldest_due.is_some_and(|run| run.placement.is_some()));
 }

@@ -53,8 +53,8 @@
   }
 
   let fetching = false, again = false, last = 0, later = 0, pause = 0;
-  async function refresh() {
-    if (document.hidden || !($("[data-live]") || since)) return;
+  async function refresh(anyway) {
+    if (document.hidden || !($("[data-live]") || since || anyway)) return;
     if (fetching) return void (again = true);
     fetching = true;
     last = Date.now();
@@ -79,7 +79,7 @@
         if (reply.status === 429 || reply.status >= 500) {
           pause = Math.min(30000, pause * 2 || 2000);
           clearTimeout(later);
-          later = setTimeout(refresh, pause);
+          later = setTimeout(() => refresh(anyway), pause);
         }
       }
     } catch { state("gone"); }
@@ -138,7 +138,7 @@
     };
     stream.onmessage = soon;
     // Whether the database is away or only slow, the page's own address tells.
-    stream.addEventListener("changed", soon);
+    stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) refresh(true); else soon(); });
     // The stream does not tell what changed between the page's making and this event.
     stream.addEventListener("hello", soon);
     stream.addEventListener("resync", soon);

@@ -41,9 +41,6 @@ CREATE TABLE farmhand.job (
     -- Its instants are recorded as skipped, and no run of it is made.
     observe boolean NOT NULL DEFAULT false,
     CHECK (NOT (observe AND continuous)),
-    -- As of a run (run.sql), which has it from here.
-    CHECK (placement IS NULL OR NOT (to_jsonb(placement) @? 'strict $[*] ? (@.type() <> "object")'
-        OR to_jsonb(placement) @? 'strict $[*].* ? (@.type() <> "string")')),
     CHECK (next_run IS NOT NULL OR NOT (enabled AND scheduled AND NOT paused AND NOT deleted))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 CREATE INDEX job_next_run ON farmhand.job (next_run)

@@ -61,9 +61,6 @@ CREATE TABLE farmhand.run_live (
     -- A run with needs keeps its gate while it runs (gate.sql).
     CONSTRAINT run_live_gate_state CHECK (state = 'due' OR gate IS NULL OR gate IN ('pool', 'lock', 'rate')),
     CHECK (kind <> 'table' OR key IS NOT NULL),
-    -- Labels with their values. What pages could not read would keep them from all other runs that wait.
-    CHECK (placement IS NULL OR NOT (to_jsonb(placement) @? 'strict $[*] ? (@.type() <> "object")'
-        OR to_jsonb(placement) @? 'strict $[*].* ? (@.type() <> "string")')),
     -- As of a definition (job.sql): else one run would keep agents from all others.
     CHECK (params = '{}' OR NOT (params @? '$.**{100}'
         OR params @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))')),

@@ -7,7 +7,8 @@ WITH queue AS (
             WHEN r.ready_at > statement_timestamp() THEN 'delayed' ELSE 'due' END AS state,
         count(*) AS n,
         min(CASE WHEN r.state = 'due' AND r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
-            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END) AS oldest
+            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END)
+            FILTER (WHERE isfinite(r.ready_at)) AS oldest
     FROM farmhand.run_live r GROUP BY 1
 ), seat AS (
     SELECT n.address, n.lost_at,
