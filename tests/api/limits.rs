@@ -64,6 +64,20 @@ async fn a_good_token_comes_through_from_an_address_that_guesses() {
 }
 
 #[tokio::test]
+async fn a_token_begins_a_bounded_number_of_sessions() {
+    let f = Fixture::new().await;
+    let body = format!("token={}", f.token("person", "viewer", "1h"));
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let mut stopped = 0;
+    for _ in 0..160 {
+        let reply = send(f.port, "POST", "/login", &form, &body).await;
+        stopped += u32::from(reply.status == 429);
+    }
+    assert!(stopped > 0, "160 sessions were begun");
+    assert_eq!(f.recorded("rate").await["token"], "person");
+}
+
+#[tokio::test]
 async fn health_is_answered_while_every_other_place_is_taken() {
     let f = Fixture::new().await;
     let mut taken: Vec<TcpStream> = Vec::new();

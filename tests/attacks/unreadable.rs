@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
+use farmhand_store::reading;
 use serde_json::json;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use super::logins::Attacked;
+use super::logins::{Attacked, refused};
 
 #[tokio::test]
 async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
@@ -42,4 +44,42 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
     };
     assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 3);
     assert_eq!(jobs_since(&db, 0).await.expect("schedules").len(), 1);
+}
+
+/// One such row would keep agents from all others.
+#[tokio::test]
+async fn json_that_no_client_could_read_is_not_stored() {
+    let a = Attacked::new().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for value in [deep.as_str(), "1e999", "-1e999"] {
+        let json = format!(r#"{{"a": {value}}}"#);
+        for statement in [
+            format!("UPDATE farmhand.run_live SET params = '{json}'"),
+            format!("UPDATE farmhand.run_live SET parents = '{json}'"),
+            format!(
+                "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                     VALUES ('j', 99, '{json}', 's', 'me', now())"
+            ),
+        ] {
+            refused(&a.operator, &statement, &SqlState::CHECK_VIOLATION).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn labels_that_no_client_could_read_keep_nobody_from_the_verdict() {
+    let a = Attacked::new().await;
+    let db = a.test.agent_db().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for set in ["5", "[]", r#"{"a": 5}"#, r#"{"a": []}"#, "1e999", deep.as_str()] {
+        let statement = format!("UPDATE farmhand.run_live SET placement = ARRAY['{set}'::jsonb]");
+        a.operator.batch_execute(&statement).await.expect(&statement);
+        let now = reading::farm(&db).await.expect(set);
+        let oldest = now.oldest_due.expect("a run waits");
+        assert_eq!((oldest.placement, oldest.fits), (None, false), "{set}");
+    }
+    let labels = r#"UPDATE farmhand.run_live SET placement = ARRAY['{"a": "b"}'::jsonb]"#;
+    a.operator.batch_execute(labels).await.expect(labels);
+    let now = reading::farm(&db).await.expect("the farm");
+    assert!(now.oldest_due.is_some_and(|run| run.placement.is_some()));
 }

@@ -97,3 +97,52 @@ async fn each_service_gets_a_failure_and_its_recovery_in_its_own_form() {
         .filter(|call| call.path == "/" && call.body["topic"] == "alerts");
     assert_eq!(topics.count(), 2);
 }
+
+/// Whoever mends a job that missed its deadline defines it anew, and it waits for a later one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missed_deadline_is_resolved_although_the_job_was_defined_anew() {
+    let hook = Hook::start().await;
+    let secrets = tempfile::tempdir().unwrap();
+    let url = hook.url("/v2/enqueue?routing_key=geheim");
+    std::fs::write(secrets.path().join("oncall"), url).unwrap();
+    let jobs = "[notify.oncall]\nwebhook_file = 'oncall'\nformat = 'pagerduty'\n
+         [job.yearly]\nschedule = '0 3 1 1 *'\ncommand = 'true'\nnotify = 'oncall'\n";
+    let farm = Farm::new()
+        .jobs(jobs)
+        .arguments(&["--snapshot-every", "1s"])
+        .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
+        .start()
+        .await;
+    let actions = async |wanted: &[&str]| {
+        farm.eventually("the events", SOON, async || {
+            let calls = hook.calls();
+            let actions: Vec<&str> = (calls.iter())
+                .map(|call| call.body["event_action"].as_str().unwrap_or_default())
+                .collect();
+            if actions == wanted {
+                Ok(())
+            } else {
+                Err(format!("{actions:?}"))
+            }
+        })
+        .await;
+    };
+    let sql = "UPDATE farmhand.job SET applied_at = now() - interval '3 years'";
+    farm.sql.batch_execute(sql).await.unwrap();
+    actions(&["trigger"]).await;
+    farm.apply(&format!("{jobs}description = 'by the new year'\n"));
+    // Two more looks at it.
+    let mut at = String::new();
+    for _ in 0..3 {
+        at = farm
+            .eventually("another turn", SOON, async || {
+                let sql = "SELECT at::text FROM farmhand.notify_turn WHERE name = 'deadlines'";
+                let now: String = farm.value(sql).await;
+                if now == at { Err(now) } else { Ok(now) }
+            })
+            .await;
+    }
+    let run = farm.submit("yearly").await;
+    farm.succeeds(run).await;
+    actions(&["trigger", "resolve"]).await;
+}

@@ -222,6 +222,26 @@ async fn a_run_is_read_with_its_attempts_and_its_firing() {
 }
 
 #[tokio::test]
+async fn of_a_run_that_was_tried_again_and_again_the_last_attempts_are_read() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await.run_id;
+    let sql = format!(
+        "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome,
+             ended_by)
+         SELECT {run}, 'a', n, 'n1', 1, n, now(), now(), 'failed', 'holder' FROM generate_series(1, 4999) n;
+         INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+         SELECT {run}, n, 0, 'stdout', now(), now(), 'x'::bytea FROM generate_series(1, 4999) n;
+         UPDATE farmhand.run_live SET attempt = 5000 WHERE run_id = {run}"
+    );
+    farm.sql.batch_execute(&sql).await.unwrap();
+    let detail = reading::run(&db, run).await.unwrap().unwrap();
+    let numbers: Vec<i32> = detail.attempts.iter().map(|a| a.attempt).collect();
+    assert_eq!(numbers, (4_001..=5_000).collect::<Vec<_>>());
+    assert_eq!((detail.output.len(), detail.output[0].attempt), (999, 4_001));
+}
+
+#[tokio::test]
 async fn output_is_read_by_byte_and_from_its_end() {
     let (farm, db) = farm().await;
     let me = farm.node("n1").await;

@@ -81,6 +81,46 @@ async fn what_is_late_stuck_failing_or_lost_is_named() {
 }
 
 #[tokio::test]
+async fn a_run_that_never_started_is_stuck_once_although_its_timeout_is_over() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let sql = "UPDATE farmhand.run_live SET claimed_at = now() - interval '5 minutes', hard_ms = 15000";
+    farm.sql.batch_execute(sql).await.unwrap();
+    let now = reading::farm(&db).await.unwrap();
+    let stuck = (now.stuck.len(), now.stuck[0].run_id, now.stuck[0].state);
+    assert_eq!(stuck, (1, run.run_id, LeaseTrouble::Stalled));
+    assert!(now.findings[0].text.starts_with("run "), "{:?}", now.findings);
+}
+
+/// Whoever may write jobs and runs can store one.
+#[tokio::test]
+async fn a_time_that_no_client_could_read_keeps_nobody_from_reading_lists() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    farm.held_run(&me, "a", spec()).await;
+    let by_next = reading::JobsFilter {
+        order: reading::JobOrder::Next,
+        ..reading::JobsFilter::default()
+    };
+    for at in ["infinity", "-infinity", "12345-01-01Z"] {
+        let sql = format!(
+            "UPDATE farmhand.job SET next_run = '{at}'; UPDATE farmhand.run_live SET due_at = '{at}', started_at = '{at}'"
+        );
+        farm.sql.batch_execute(&sql).await.unwrap();
+        let now = reading::farm(&db).await.unwrap();
+        let overdue = usize::from(at == "-infinity");
+        assert_eq!((now.next.len(), now.overdue.len()), (1, overdue), "{at}");
+        let first = Paging::default();
+        let runs = reading::runs(&db, &reading::RunFilter::default(), &first).await;
+        let jobs = reading::jobs(&db, &by_next, &first).await;
+        let listed = (runs.unwrap().items.len(), jobs.unwrap().items.len());
+        assert_eq!(listed, (1, 1), "{at}");
+        farmhand_store::notify::health(&farm.db).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_lanes_show_who_took_over_from_whom_and_mark_the_zombie() {
     let (farm, db) = farm().await;
     let (dead, heir) = (farm.node("n1").await, farm.node("n2").await);

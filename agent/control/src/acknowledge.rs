@@ -21,7 +21,7 @@ pub async fn acknowledge(
     by: &str,
     commit: bool,
 ) -> Result<String, Refusal> {
-    let (cause, lasts, note) = (parsed(cause)?, duration(lasts)?, checked(note)?);
+    let (cause, lasts, note) = (parsed(cause)?, duration(lasts)?, line("note", note)?);
     let farm = reading::farm(db).await?;
     if !farm.findings.iter().any(|found| found.causes.contains(&cause)) {
         return Err(
@@ -85,14 +85,18 @@ fn duration(text: Option<&str>) -> Result<Duration, Refusal> {
     Ok(given)
 }
 
-fn checked(note: Option<&str>) -> Result<Option<&str>, Refusal> {
-    let note = note.map(str::trim).filter(|note| !note.is_empty());
-    if let Some(note) = note
-        && (note.chars().count() > NOTE || note.chars().any(char::is_control))
+/// What people write for the others; none of an empty one.
+///
+/// # Errors
+/// 2 for more than a line.
+pub(crate) fn line<'a>(what: &str, text: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    if let Some(text) = text
+        && (text.chars().count() > NOTE || text.chars().any(char::is_control))
     {
         return Err(Refusal::usage(format!(
-            "a note is one line of at most {NOTE} characters"
+            "a {what} is one line of at most {NOTE} characters"
         )));
     }
-    Ok(note)
+    Ok(text)
 }

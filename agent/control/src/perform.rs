@@ -225,6 +225,7 @@ async fn pause(
     who: &str,
     commit: bool,
 ) -> Result<Said, Refusal> {
+    let reason = acknowledge::line("reason", reason)?;
     let changed = if commit {
         job::pause(db, job_id, who, reason).await?
     } else {

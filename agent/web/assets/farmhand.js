@@ -53,8 +53,8 @@
   }
 
   let fetching = false, again = false, last = 0, later = 0, pause = 0;
-  async function refresh() {
-    if (document.hidden || !($("[data-live]") || since)) return;
+  async function refresh(anyway) {
+    if (document.hidden || !($("[data-live]") || since || anyway)) return;
     if (fetching) return void (again = true);
     fetching = true;
     last = Date.now();
@@ -72,14 +72,14 @@
         current();
         document.dispatchEvent(new Event("farm:fresh"));
       } else if (reply.type === "opaqueredirect" || reply.status === 401) location.reload();
-      else if (reply.status === 503) state("nodb");
+      else if (reply.status === 503 && (await reply.text()).includes(" data-away")) state("nodb");
       else {
         state("away");
-        // Too many requests, or a defect: no message of the stream says that it is over.
+        // Too many requests, a database that is slow, or a defect: no message of the stream says that it is over.
         if (reply.status === 429 || reply.status >= 500) {
           pause = Math.min(30000, pause * 2 || 2000);
           clearTimeout(later);
-          later = setTimeout(refresh, pause);
+          later = setTimeout(() => refresh(anyway), pause);
         }
       }
     } catch { state("gone"); }
@@ -137,7 +137,8 @@
       if (stream && stream.readyState === EventSource.CLOSED) { stream = null; setTimeout(listen, 5000); }
     };
     stream.onmessage = soon;
-    stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) state("nodb"); else soon(); });
+    // Whether the database is away or only slow, the page's own address tells.
+    stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) refresh(true); else soon(); });
     // The stream does not tell what changed between the page's making and this event.
     stream.addEventListener("hello", soon);
     stream.addEventListener("resync", soon);

@@ -44,6 +44,9 @@ pub struct Problem {
     /// Seconds after which to try again.
     #[serde(skip)]
     retry_after: Option<u32>,
+    /// The database is away, which is more than that this cannot be answered now.
+    #[serde(skip)]
+    away: bool,
 }
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, s: S) -> Result<S::Ok, S::Error> {
@@ -62,6 +65,7 @@ impl Problem {
             hint: None,
             mistakes: Box::default(),
             retry_after: None,
+            away: false,
         }
     }
 
@@ -106,6 +110,11 @@ impl Problem {
     /// The HTTP status of the answer.
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// Whether it is because the database is away.
+    pub fn is_away(&self) -> bool {
+        self.away
     }
 
     /// What went wrong, in one sentence.
@@ -187,10 +196,14 @@ impl From<Mistakes> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let away = |title: &str, hint: &str| {
+        let unavailable = |title: &str, hint: &str| {
             Self::new(StatusCode::SERVICE_UNAVAILABLE, title)
                 .hint(hint)
                 .retry_after(5)
+        };
+        let away = |title: &str, hint: &str| Self {
+            away: true,
+            ..unavailable(title, hint)
         };
         let later = "try again; jobs that run go on meanwhile";
         match error {
@@ -224,7 +237,7 @@ impl From<StoreError> for Problem {
             )
             .detail(error.to_string())
             .hint("leave out what is not text, and take smaller numbers"),
-            StoreError::Sql { .. } if error.is_too_slow() => away(
+            StoreError::Sql { .. } if error.is_too_slow() => unavailable(
                 "the answer took too long",
                 "ask for less: a shorter stretch of time, or one job",
             ),
@@ -259,5 +272,25 @@ impl From<Refusal> for Problem {
         problem.detail = (!why.is_empty()).then(|| why.join("\n").into());
         problem.hint = next.map(Into::into);
         problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_slow_is_not_away() {
+        let slow = StoreError::Sql {
+            op: "reading_farm",
+            code: "57014".to_owned(),
+            message: "canceling statement due to statement timeout".to_owned(),
+        };
+        let gone = StoreError::Unreachable("no route".to_owned());
+        for (error, away) in [(slow, false), (gone, true)] {
+            let problem = Problem::from(error);
+            assert_eq!(problem.status(), StatusCode::SERVICE_UNAVAILABLE, "{problem:?}");
+            assert_eq!(problem.is_away(), away, "{problem:?}");
+        }
     }
 }

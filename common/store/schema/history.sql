@@ -48,7 +48,12 @@ CREATE TABLE farmhand.run_history (
     parents jsonb,
     by_hand boolean NOT NULL DEFAULT false,
     -- From the start of the command to its end, by the clock of the node. NULL: the attempt was lost, or its agent is of an older release.
-    ran_ms bigint
+    ran_ms bigint,
+    -- As in run_live: what is triggered or repeated has them from here.
+    CHECK (params = '{}' OR NOT (params @? '$.**{100}'
+        OR params @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))')),
+    CHECK (parents IS NULL OR NOT (parents @? '$.**{100}'
+        OR parents @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))'))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);
 CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);

@@ -51,7 +51,9 @@ CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE continuous;
 CREATE TABLE farmhand.job_revision (
     job_id text NOT NULL,
     rev bigint NOT NULL,
-    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object'),
+    -- What agents could not read would keep them from reading any other: it is nested too deep, or has a number that is none of theirs.
+    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object' AND NOT spec @? '$.**{100}'
+        AND NOT spec @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))'),
     source text NOT NULL,
     applied_by text NOT NULL,
     applied_at timestamptz NOT NULL,

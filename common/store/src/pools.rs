@@ -20,6 +20,7 @@ pub struct Holder {
     /// The address of the node that runs it.
     pub node: String,
     /// When the run was claimed.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub since: Timestamp,
     /// Whether it takes a place of its node and not of the farm.
     #[serde(default)]

@@ -24,7 +24,7 @@ enum RunCommand {
     /// The newest runs
     #[command(alias = "list")]
     Ls(runs::ListArgs),
-    /// One run with all of its attempts
+    /// One run with its attempts
     Show {
         /// Its number; or a job's name, for its newest run
         #[arg(add = completion::run_numbers())]

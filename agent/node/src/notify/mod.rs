@@ -174,24 +174,21 @@ impl Worker {
         self.check_deadlines(&jobs).await
     }
 
-    /// Tells of deadlines that have passed, and of jobs that wait for a later one now.
+    /// Tells of deadlines that have passed, each once. A job that waits for a later one now is late until it succeeds: who was told of
+    /// the first is told of that.
     async fn check_deadlines(&mut self, watched: &[Watched]) -> Result<(), StoreError> {
         let points: Vec<_> = watched.iter().map(|w| w.point.clone()).collect();
         self.deadlines.learn(&self.db, &points).await?;
         let happenings: Vec<(String, Happening)> = watched
             .iter()
             .filter_map(|w| {
-                let deadline = self.deadlines.of(&w.point);
-                let late = deadline.filter(|at| *at <= w.now);
-                let happening = match (late, w.late_since) {
-                    (Some(deadline), None) => Happening::MissedDeadline {
-                        deadline,
-                        last_success: w.point.last_success,
-                    },
-                    (None, Some(_)) => Happening::OnTime,
-                    _ => return None,
+                let deadline = self.deadlines.of(&w.point).filter(|at| *at <= w.now)?;
+                let news = w.late_since.is_none_or(|told| told < deadline);
+                let happening = Happening::MissedDeadline {
+                    deadline,
+                    last_success: w.point.last_success,
                 };
-                Some((w.point.job_id.clone(), happening))
+                news.then(|| (w.point.job_id.clone(), happening))
             })
             .collect();
         if happenings.is_empty() {

@@ -10,6 +10,8 @@ use std::time::Instant;
 const REQUESTS: (f64, f64) = (400.0, 100.0);
 /// Wrong credentials that an address may send at once, and per second after that.
 const GUESSES: (f64, f64) = (20.0, 0.2);
+/// Sessions of the page that a token may begin at once, and per second after that: each is a row, an event and an entry of the audit.
+const SESSIONS: (f64, f64) = (100.0, 0.2);
 /// Callers remembered at most. The fullest bucket is forgotten first: it has the least to remember.
 const REMEMBERED: usize = 4_096;
 
@@ -18,12 +20,18 @@ const REMEMBERED: usize = 4_096;
 pub struct Limits {
     requests: Buckets<(i64, String)>,
     guesses: Buckets<IpAddr>,
+    sessions: Buckets<i64>,
 }
 
 impl Limits {
     /// Takes one of the requests of a token and, behind a trusted proxy, a user; false when there is none left.
     pub fn request(&self, caller: (i64, String)) -> bool {
         self.requests.take(caller, REQUESTS, Instant::now())
+    }
+
+    /// Takes one of the sessions that a token may begin; false when there is none left.
+    pub fn session(&self, token: i64) -> bool {
+        self.sessions.take(token, SESSIONS, Instant::now())
     }
 
     /// Whether an address may show a credential that is not known yet.

@@ -80,7 +80,11 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
 
 async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusal> {
     // Without headers: the trusted proxy's token begins no session.
-    token::known(app, Shown::Token, text, &HeaderMap::new(), remote).await?;
+    let caller = token::known(app, Shown::Token, text, &HeaderMap::new(), remote).await?;
+    if !app.auth.limits.session(caller.token_id) {
+        let name = Some(caller.name);
+        return Err(Refusal::TooMany { name });
+    }
     let no_randomness = |_| {
         Refusal::Unavailable(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -20,9 +20,10 @@ pub fn shown(app: &App, caller: &Caller, problem: &Problem) -> Response {
 /// The problem as a page of its own.
 pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
     let status = problem.status();
-    let away = status.as_u16() == 503;
+    // A statement that takes too long is ended, and the farm goes on.
+    let (again, away) = (status.as_u16() == 503, problem.is_away());
     let content = html! {
-        section class="card verdict bad" data-retry[away] {
+        section class="card verdict bad" data-retry[again] data-away[away] {
             h1 { (Icon::Alert.markup()) (problem.title()) }
             @if let Some(why) = problem.why() { p class="mono" { (why) } }
             @if let Some(next) = problem.next() { p { "What to do: " (next) "." } }
@@ -32,11 +33,13 @@ pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
                     "This page tries again by itself."
                 }
                 (cli("farmhand doctor"))
+            } @else if again {
+                p { "This page tries again by itself." }
             }
             p class="muted" { (status.as_u16()) " " (status.canonical_reason().unwrap_or("")) }
             div class="actions" {
                 a class="button" href="/" { "Now" }
-                @if away { a class="button" href="" { "Try again" } }
+                @if again { a class="button" href="" { "Try again" } }
             }
         }
     };

@@ -19,7 +19,7 @@ pub struct State {
     /// Failed runs since then.
     #[serde(default)]
     pub failures: i64,
-    /// The deadline that it missed.
+    /// The last deadline that it missed.
     pub late_since: Option<Timestamp>,
 }
 
@@ -98,8 +98,6 @@ pub enum Happening {
         /// When it last did.
         last_success: Option<Timestamp>,
     },
-    /// It waits for a later deadline now: it was defined anew, or resumed.
-    OnTime,
 }
 
 /// A message to be sent.
@@ -135,7 +133,12 @@ impl State {
                 key: format!("slow/{}", slow.run_id),
                 message: Message::slow(job, slow),
             }),
-            Happening::MissedDeadline { .. } if self.late_since.is_some() => None,
+            // A later one is missed after it was defined anew, or resumed.
+            Happening::MissedDeadline { deadline, .. }
+                if self.late_since.is_some_and(|told| *deadline <= told) =>
+            {
+                None
+            }
             Happening::MissedDeadline {
                 deadline,
                 last_success,
@@ -146,10 +149,6 @@ impl State {
                     key: format!("deadline/{job}/{deadline}"),
                     message: Message::deadline(job, *deadline, *last_success),
                 })
-            }
-            Happening::OnTime => {
-                self.late_since = None;
-                None
             }
         };
         (self, tell)

@@ -101,6 +101,7 @@ pub struct WaitingRun {
     /// The job's name.
     pub job_id: String,
     /// Since when it could have started.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub ready_at: Timestamp,
     /// The only node that may run it.
     pub node: Option<String>,

@@ -16,6 +16,9 @@ use crate::tasks::{TaskRow, tasks};
 use farmhand_core::definition::JobSpec;
 use farmhand_core::graph::Graph;
 
+/// Dependencies of a task that are named: through a mark each of many may come after each of many others.
+pub const NAMED: usize = 200;
+
 /// A run that is a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FlowView {
@@ -40,9 +43,9 @@ pub struct FlowView {
 pub struct FlowTask {
     /// The task's name.
     pub task: String,
-    /// Tasks that must have succeeded, marks replaced by their providers.
+    /// Tasks that must have succeeded, marks replaced by their providers; at most 200.
     pub requires: Vec<String>,
-    /// All tasks that must have ended, those of `requires` included.
+    /// The tasks that must have ended, those that must have succeeded included; at most 200.
     pub after: Vec<String>,
     /// How deep it lies in the graph, from 0.
     pub level: Option<i64>,
@@ -106,10 +109,14 @@ fn drawn(planned: &[farmhand_core::flow::Task], ended: Vec<TaskRow>) -> FlowView
     let mut tasks: Vec<FlowTask> = Vec::with_capacity(planned.len());
     for index in sequence {
         let end = ends.remove(planned[index].name());
+        let named = |hard| -> Vec<String> {
+            let all = graph.dependencies(index, hard);
+            all.iter().take(NAMED).map(name).collect()
+        };
         tasks.push(FlowTask {
             task: name(&index),
-            requires: graph.dependencies(index, true).iter().map(name).collect(),
-            after: graph.dependencies(index, false).iter().map(name).collect(),
+            requires: named(true),
+            after: named(false),
             level: order.as_ref().and_then(|o| i64::try_from(o.level(index)).ok()),
             critical: chain.contains(&index),
             duration_ms: end.as_ref().and_then(duration).map(millis),
@@ -208,6 +215,18 @@ mod tests {
             (c.critical, c.requires.as_slice()),
             (true, ["a".to_owned()].as_slice())
         );
+    }
+
+    #[test]
+    fn of_many_dependencies_some_are_named() {
+        let names: Vec<String> = (0..300).map(|n| format!("t{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let none: &[&str] = &[];
+        let mut tasks: Vec<(&str, &[&str])> = names.iter().map(|name| (*name, none)).collect();
+        tasks.push(("last", names.as_slice()));
+        let view = drawn(&spec(&tasks).tasks(), Vec::new());
+        let last = view.tasks.iter().find(|t| t.task == "last").unwrap();
+        assert_eq!((last.requires.len(), last.after.len()), (NAMED, NAMED));
     }
 
     #[test]

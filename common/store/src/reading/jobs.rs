@@ -110,10 +110,13 @@ pub struct OutcomeMark {
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// The instant that it is for.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub due_at: Timestamp,
     /// When its command was started; none when it never was.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub finished_at: Timestamp,
     /// Neighbours that were folded into one record.
     pub count: i64,
@@ -130,8 +133,10 @@ pub struct LiveMark {
     /// The node that holds it; none while it is due.
     pub node: Option<String>,
     /// From when on it may be claimed.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub ready_at: Timestamp,
     /// When its command was started; none when it never was.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub started_at: Option<Timestamp>,
 }
 

@@ -42,7 +42,7 @@ pub use farm::{FarmNow, FarmStatus, FarmTotals, WaitingRun, farm, status};
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
-pub use flow::{FlowTask, FlowView, flow};
+pub use flow::{FlowTask, FlowView, NAMED, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, cells, diff, job, next, revisions};
 pub use jobs::{JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
 pub use lanes::{Band, Lane, Lanes, Window, lanes};

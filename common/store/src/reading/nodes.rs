@@ -72,6 +72,7 @@ pub struct HeldRun {
     /// The fence of its claim.
     pub fence: i64,
     /// When it was claimed.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub claimed_at: Timestamp,
     /// Whether its cancellation was requested.
     pub cancel_requested: bool,
@@ -188,6 +189,7 @@ pub struct PoolWaiter {
     /// The job's name.
     pub job_id: String,
     /// Since when it could have started.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub ready_at: Timestamp,
 }
 

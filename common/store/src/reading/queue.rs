@@ -38,6 +38,7 @@ pub struct NextNow {
     /// The job's name.
     pub job_id: String,
     /// That instant.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub next_run: Timestamp,
 }
 

@@ -148,7 +148,7 @@ pub struct RunDetail {
     pub db_now: Timestamp,
     /// As the view shows it.
     pub run: RunRow,
-    /// All of them, the oldest first.
+    /// The last 1,000, the oldest first.
     pub attempts: Vec<AttemptRow>,
     /// Who asked that it be cancelled.
     pub cancel_by: Option<String>,
@@ -157,7 +157,7 @@ pub struct RunDetail {
     /// Of a stream: its checkpoint, read.
     #[schema(value_type = Option<Object>)]
     pub stream: Option<Checkpoint>,
-    /// Which attempts have output stored, and how much.
+    /// Which of the last 1,000 attempts have output stored, and how much.
     pub output: Vec<LogExtent>,
     /// The runs that were made together with it, itself included; at most 200.
     pub firing: Vec<RunItem>,
@@ -231,7 +231,7 @@ pub async fn firing(db: &Db, firing: Option<i64>) -> Result<Vec<RunRow>, StoreEr
     }
 }
 
-/// A run's attempts, the oldest first.
+/// A run's last attempts, the oldest first.
 async fn attempts(db: &Db, run_id: i64) -> Result<Vec<AttemptRow>, StoreError> {
     db.rows(stmt!("attempts"), &[(&run_id, Type::INT8)]).await
 }

@@ -86,12 +86,16 @@ pub struct RunItem {
     /// How often it was freed to be taken over.
     pub takeovers: i32,
     /// The instant that it is for.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub due_at: Timestamp,
     /// When its last attempt was claimed.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub claimed_at: Option<Timestamp>,
     /// When its command was started; none when it never was.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended; none while it has not.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub finished_at: Option<Timestamp>,
     /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,

@@ -25,6 +25,7 @@ pub struct OverdueJob {
     /// The job's name.
     pub job_id: String,
     /// The instant that has passed.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub next_run: Timestamp,
 }
 
@@ -42,6 +43,7 @@ pub struct StuckLease {
     /// What is wrong with the lease.
     pub state: LeaseTrouble,
     /// Since when it is so.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub since: Timestamp,
 }
 
@@ -55,8 +57,10 @@ pub struct FailingJob {
     /// How the last run ended.
     pub last_state: Option<String>,
     /// When the last run ended.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub last_finished: Option<Timestamp>,
     /// When a run last succeeded; none when none did.
+    #[serde(default, deserialize_with = "crate::decode::instant_or_none")]
     pub last_success: Option<Timestamp>,
 }
 
@@ -79,6 +83,7 @@ pub struct SlowRun {
     /// The node that runs it.
     pub node: String,
     /// When its command was started.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub started_at: Timestamp,
     /// 95 of 100 of the last successes of its job took no longer.
     pub p95_ms: u64,
@@ -95,5 +100,6 @@ pub struct LostNode {
     #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// When the session was ended, or its lease was over.
+    #[serde(deserialize_with = "crate::decode::instant")]
     pub since: Timestamp,
 }

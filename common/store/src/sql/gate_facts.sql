@@ -4,7 +4,9 @@ SELECT n.pool, n.node_pool, n.locks, n.rate_count, n.rate_ms,
     (SELECT p.size FROM farmhand.pool p WHERE p.name = n.node_pool) AS node_pool_size,
     CASE WHEN n.rate_count IS NOT NULL THEN farmhand.rate_free_at(n.job_id, n.rate_count, n.rate_ms) END AS rate_free_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', h.run_id, 'job_id', h.job_id, 'node', h.running_at,
-            'since', h.claimed_at, 'pool', h.pool, 'node_pool', h.node_pool, 'locks', h.locks)
+            -- Within the years that clients read.
+            'since', least(greatest(h.claimed_at, '1900-01-01 UTC'), '9999-01-01 UTC'),
+            'pool', h.pool, 'node_pool', h.node_pool, 'locks', h.locks)
             ORDER BY h.claimed_at, h.run_id), '[]')
         FROM farmhand.holding h
         WHERE h.pool = n.pool OR h.node_pool = n.node_pool OR h.locks && n.locks) AS holders,

@@ -78,7 +78,8 @@ WITH RECURSIVE level(priority) AS (
             WHERE r.session = n.session AND n.lease_until < statement_timestamp()
         UNION ALL
         SELECT 'overrun', r.claimed_at + r.hard_ms * interval '1 millisecond'
-            WHERE r.session = n.session AND n.lease_until >= statement_timestamp()
+            -- One that never started is stalled, and nothing else.
+            WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NOT NULL
         UNION ALL
         SELECT 'stalled', r.claimed_at + interval '5 seconds'
             WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
@@ -129,7 +130,10 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(g.address ORDER BY g.acknowledged, g.address), '[]') FROM (
         SELECT g.* FROM gone g WHERE g.state = 'blocked' ORDER BY g.acknowledged, g.address LIMIT $1) g) AS blocked,
     (SELECT coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
-            AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> ANY (w.placement))))
+            AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> ANY (w.placement))),
+            -- Labels with their values. Whoever may write runs can store others, and no client could read the rest.
+            'placement', CASE WHEN NOT to_jsonb(w.placement) @? 'strict $[*] ? (@.type() <> "object")'
+                AND NOT to_jsonb(w.placement) @? 'strict $[*].* ? (@.type() <> "string")' THEN to_jsonb(w.placement) END)
             ORDER BY w.acknowledged, w.ready_at, w.run_id), '[]')
         FROM (SELECT * FROM waits w ORDER BY w.acknowledged, w.ready_at, w.run_id LIMIT $1) w) AS waits,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (

@@ -18,11 +18,13 @@ WITH page AS MATERIALIZED (
     FROM farmhand.job j
     JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
     LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
-    -- What is listed first has the smallest; those without an instant come last.
+    -- What is listed first has the smallest; those without an instant come last, and those whose instant is beyond the calendar.
     CROSS JOIN LATERAL (SELECT CASE $8::text
         WHEN 'failures' THEN -coalesce(s.consecutive_failures, 0)::bigint
-        WHEN 'next' THEN coalesce((extract(epoch FROM j.next_run) * 1000000)::bigint, 9223372036854775807)
-        WHEN 'last_end' THEN coalesce(-(extract(epoch FROM s.last_finished) * 1000000)::bigint, 9223372036854775807)
+        WHEN 'next' THEN coalesce((extract(epoch FROM CASE WHEN isfinite(j.next_run) AND j.next_run < '9999-01-01 UTC'
+            THEN j.next_run END) * 1000000)::bigint, 9223372036854775807)
+        WHEN 'last_end' THEN coalesce(-(extract(epoch FROM CASE WHEN isfinite(s.last_finished)
+            AND s.last_finished < '9999-01-01 UTC' THEN s.last_finished END) * 1000000)::bigint, 9223372036854775807)
         ELSE 0 END AS rank) o
     WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1)
         AND ($6::text IS NULL OR CASE WHEN $8 = 'name' THEN j.job_id > $6 ELSE (o.rank, j.job_id) > ($9::bigint, $6) END)

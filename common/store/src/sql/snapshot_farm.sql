@@ -1,12 +1,14 @@
 -- The farm at one instant. Reads what is live, never the history. "lease_until" may be compared with the
 -- server's clock here: it was written by it, and nothing but a number on a screen hangs on it.
 -- queue: a run that was taken over or tried again waits from then on, as in reading_farm.
+-- Nothing can be subtracted from times that are not finite, and whoever may write runs can store them.
 WITH queue AS (
     SELECT CASE WHEN r.state = 'running' THEN 'running' WHEN r.gate IS NOT NULL THEN r.gate
             WHEN r.ready_at > statement_timestamp() THEN 'delayed' ELSE 'due' END AS state,
         count(*) AS n,
         min(CASE WHEN r.state = 'due' AND r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
-            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END) AS oldest
+            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END)
+            FILTER (WHERE isfinite(r.ready_at)) AS oldest
     FROM farmhand.run_live r GROUP BY 1
 ), seat AS (
     SELECT n.address, n.lost_at,
@@ -26,7 +28,8 @@ WITH queue AS (
             WHERE r.session = n.session AND n.lease_until < statement_timestamp()
         UNION ALL
         SELECT 'overrun', r.claimed_at + r.hard_ms * interval '1 millisecond'
-            WHERE r.session = n.session AND n.lease_until >= statement_timestamp()
+            -- One that never started is stalled, and nothing else.
+            WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NOT NULL
         UNION ALL
         SELECT 'stalled', r.claimed_at + interval '5 seconds'
             WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
@@ -34,21 +37,23 @@ WITH queue AS (
     WHERE r.state = 'running' AND l.since < statement_timestamp()
 ), stuck AS (
     SELECT h.job_id, h.node, h.state, extract(epoch FROM statement_timestamp() - min(h.since))::float8 AS age
-    FROM held h GROUP BY h.job_id, h.node, h.state ORDER BY 4 DESC, 1, 2, 3 LIMIT $1
+    FROM held h WHERE isfinite(h.since) GROUP BY h.job_id, h.node, h.state ORDER BY 4 DESC, 1, 2, 3 LIMIT $1
 ), slow AS MATERIALIZED (
     SELECT r.job_id, extract(epoch FROM statement_timestamp() - r.started_at)::float8 AS age
     FROM farmhand.slow_run s
     JOIN farmhand.run_live r ON r.run_id = s.run_id AND r.attempt = s.attempt AND r.state = 'running'
+    WHERE isfinite(r.started_at)
 ), missing AS (
     SELECT s.address, extract(epoch FROM statement_timestamp() - s.lost_at)::float8 AS age
-    FROM seat s WHERE s.state = 'lost' ORDER BY 2, 1 LIMIT $1
+    FROM seat s WHERE s.state = 'lost' AND isfinite(s.lost_at) ORDER BY 2, 1 LIMIT $1
 )
 SELECT extract(epoch FROM statement_timestamp())::float8 AS at,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
         FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
     (SELECT coalesce(jsonb_object_agg(q.state, q.n), '{}') FROM queue q) AS queue,
     (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
-    coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due'), 0)::float8
+    coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due' AND isfinite(q.oldest)),
+        0)::float8
         AS oldest_due_age,
     coalesce((SELECT extract(epoch FROM statement_timestamp() - min(n.created_at)) FROM farmhand.notification n
         WHERE n.state = 'waiting'), 0)::float8 AS oldest_notification_age,

@@ -95,7 +95,7 @@ fn table(view: &FlowView) -> Markup {
                             td class="name" { (task.task) @if task.critical { " " span class="tag" { "critical" } } }
                             td { (sign(task).markup()) }
                             td class="num" { @if let Some(ms) = task.duration_ms { (took(from_millis(ms))) } @else { (none()) } }
-                            td { (task.after.join(", ")) }
+                            td { (task.after.join(", ")) @if task.after.len() >= reading::NAMED { " …" } }
                             td {
                                 @if let Some(end) = &task.end {
                                     @if let Some(code) = end.end.exit_code.filter(|c| *c != 0) { "exit " (code) " " }

@@ -4,14 +4,20 @@ use maud::{Markup, html};
 
 use super::link;
 
+/// Names of one sentence that lead somewhere, at most. What people wrote may be in it, at any length.
+const LINKS: usize = 100;
+
 /// The sentence; `run 17` in it leads to that run, and `the pool db`, `in pool db` or `of pool db` to that pool.
 pub fn linked(text: &str) -> Markup {
-    match next(text) {
-        None => html! { (text) },
-        Some(Found { from, to, href }) => {
-            html! { (&text[..from]) a href=(href) { (&text[from..to]) } (linked(&text[to..])) }
-        }
+    let (mut rest, mut parts) = (text, Vec::new());
+    while parts.len() < LINKS {
+        let Some(Found { from, to, href }) = next(rest) else {
+            break;
+        };
+        parts.push((&rest[..from], &rest[from..to], href));
+        rest = &rest[to..];
     }
+    html! { @for (before, name, href) in &parts { (before) a href=(href) { (name) } } (rest) }
 }
 
 struct Found {
@@ -22,15 +28,11 @@ struct Found {
 
 /// The first name in the text.
 fn next(text: &str) -> Option<Found> {
-    (text
-        .match_indices("run ")
-        .filter_map(|(at, word)| number(text, at, at + word.len())))
-    .chain(
-        ["the pool ", "in pool ", "of pool "]
-            .into_iter()
-            .filter_map(|words| pool(text, words)),
-    )
-    .min_by_key(|found| found.from)
+    let run = (text.match_indices("run ")).find_map(|(at, word)| number(text, at, at + word.len()));
+    let pools = ["the pool ", "in pool ", "of pool "]
+        .into_iter()
+        .filter_map(|words| pool(text, words));
+    run.into_iter().chain(pools).min_by_key(|found| found.from)
 }
 
 fn number(text: &str, from: usize, digits: usize) -> Option<Found> {
@@ -69,6 +71,13 @@ mod tests {
         let expected = "<a href=\"/runs/7\">run 7</a> waits for a place in pool <a href=\"/pools/db\">db</a>: 1 of 1 are taken \
                         by <a href=\"/runs/5\">run 5</a> (mail on n1)";
         assert_eq!(linked(text).0, expected);
+    }
+
+    #[test]
+    fn a_sentence_of_any_length_is_told_with_its_first_links() {
+        let told = linked(&"run 1 ".repeat(170_000)).0;
+        assert_eq!(told.matches("<a ").count(), LINKS);
+        assert_eq!(told.matches("run 1").count(), 170_000);
     }
 
     #[test]

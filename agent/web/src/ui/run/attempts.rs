@@ -66,13 +66,10 @@ pub fn end(detail: &RunDetail) -> Timestamp {
 
 pub fn table(detail: &RunDetail) -> Markup {
     let now = detail.db_now;
+    // They are in the order of their numbers.
     let lost = |attempt: i32| {
-        let before = detail
-            .attempts
-            .iter()
-            .filter(|a| a.attempt < attempt)
-            .max_by_key(|a| a.attempt);
-        before.filter(|a| a.outcome == BarEnd::Lost)
+        let before = detail.attempts.partition_point(|a| a.attempt < attempt);
+        (detail.attempts[..before].last()).filter(|a| a.outcome == BarEnd::Lost)
     };
     html! {
         div class="scroll" { table {

@@ -27,6 +27,8 @@ use crate::{App, Caller, Path, Problem, Query};
 
 /// Nodes that are read for the picture.
 const NODES: usize = 8;
+/// Attempts whose output is offered: as many as are listed.
+const ATTEMPTS: usize = 1_000;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -240,7 +242,7 @@ fn output(detail: &RunDetail, ask: &Ask) -> Markup {
                     form class="filter" method="get" action=(link::run(run.run_id)) {
                         label { "Attempt"
                             select name="attempt" {
-                                @for n in (1..=run.attempt).rev() { option value=(n) selected[n == shown] { (n) } }
+                                @for n in (1..=run.attempt).rev().take(ATTEMPTS) { option value=(n) selected[n == shown] { (n) } }
                             }
                         }
                         button class="small" { "Show" }
