@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::chaos::lateness::{Beginning, Timed, Timeline, quarters};
+use farmhand_tests::chaos::lateness::{Beginning, Timed, Timeline, is_held_up, quarters};
 use farmhand_tests::chaos::oracle::Done;
 
 const MS: u64 = 1_000_000;
@@ -212,6 +212,15 @@ fn what_took_longer_than_its_bound_is_late_and_the_closest_to_its_bound_is_told(
     let all = [timed(4_000, 5_300), timed(20_000, 45_000), timed(100, 10_300)];
     assert_eq!(Timed::closest(all), Some(all[0]));
     assert_eq!(Timed::closest([]), None);
+}
+
+/// What was claimed before a failover begins after it when its warden is no longer frozen: claims may be closed.
+#[test]
+fn a_beginning_on_a_node_that_was_just_hit_does_not_show_that_claims_are_open() {
+    let done = [hit("n2", -5_000, 8_000, 3), hit("", 0, 1_000, 30)];
+    let held_up = |node, ms: u64| is_held_up(&done, node, (100_000 + ms) * MS);
+    assert!(held_up("n2", 8_100) && !held_up("n1", 8_100));
+    assert!(!held_up("n2", 11_000), "it was claimed since");
 }
 
 #[test]

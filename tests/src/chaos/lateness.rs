@@ -28,7 +28,7 @@ pub struct Timeline {
     pub done: Vec<Done>,
     /// The shortest lease of the farm: what is due is fired and claimed within the time of its takeover.
     pub shortest: Duration,
-    /// When attempts of any run began, in order: claims were open then.
+    /// When attempts of any run began where nothing held them up, in order: claims were open then.
     pub begun: Vec<u64>,
     /// A node that nothing was done to for so long, and for the time of its own takeover, can act.
     pub settled: Duration,
@@ -247,6 +247,12 @@ impl Timeline {
         let site = site_of(node).to_owned();
         (self.done.iter()).filter(move |d| d.node.as_deref() == Some(site.as_str()))
     }
+}
+
+/// Whether something was done to that address, or had just been: what begins there may have been claimed long before.
+pub fn is_held_up(done: &[Done], address: &str, at: u64) -> bool {
+    let around = |d: &&Done| d.from <= at && at <= d.to.saturating_add(nanos(STARTED));
+    done.iter().filter(around).any(|d| hits(d, address))
 }
 
 /// A node that gets another address for a while is not hit for that one.

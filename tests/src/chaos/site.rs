@@ -99,12 +99,14 @@ impl Site {
         });
     }
 
-    /// The longest that its session may have: of every start since the last one that had a session of its own for certain.
+    /// The longest that its session may have: of every start since the last one that had a session of its own for certain, and of the
+    /// session before that, whose length it keeps when runs of that were still held.
     pub fn longest_lease(&self) -> Duration {
         let starts = self.starts.lock().expect("no panic under it");
         let settled = boot_ns().saturating_sub(NOTHING_HELD.as_nanos() as u64);
-        let first = starts.iter().rposition(|s| s.alone && s.at < settled);
-        let since = starts[first.unwrap_or(0)..].iter();
+        let own = starts.iter().rposition(|s| s.alone && s.at < settled);
+        let before = starts[..own.unwrap_or(0)].iter().rposition(|s| s.alone);
+        let since = starts[before.unwrap_or(0)..].iter();
         since.map(|s| s.lease).max().unwrap_or_default()
     }
 

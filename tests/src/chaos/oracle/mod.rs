@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use judge::check;
 pub use records::{RELABELLED, REMOVED};
 
-use super::lateness::{Timed, Timeline};
+use super::lateness::{Timed, Timeline, is_held_up};
 use crate::farm::takeover;
 use crate::witness::{Seen, What};
 
@@ -140,7 +140,8 @@ impl History {
     /// What was done to the farm, beside what the lives say of open claims.
     pub fn timeline(&self, takeover: Takeover, lives: &Lives) -> Timeline {
         let all = lives.values().flat_map(BTreeMap::values);
-        let mut begun: Vec<u64> = all.map(|life| life.first).collect();
+        let at_once = all.filter(|life| !is_held_up(&self.done, &life.node, life.first));
+        let mut begun: Vec<u64> = at_once.map(|life| life.first).collect();
         begun.sort_unstable();
         Timeline {
             nodes: self.nodes.clone(),
