@@ -146,7 +146,8 @@ pub fn check_triggers(
                 fix: if pruned.contains(&parent) {
                     format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
                 } else {
-                    missing(&parent, prefix, parents.keys().copied())
+                    // No job runs after itself.
+                    missing(&parent, prefix, parents.keys().copied().filter(|name| *name != child))
                 },
                 related: None,
             })
