@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use farmhand_tests::faketime::following;
 use farmhand_tests::farm::{Farm, SOON, TAKEOVER};
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::witness::boot_ns;
@@ -18,36 +19,13 @@ const JOBS: &str = "
     command = [WITNESS, '20']
 ";
 
-fn library() -> PathBuf {
-    let places = [
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-    ];
-    let found = places
-        .iter()
-        .map(|p| Path::new(p).join("faketime/libfaketime.so.1"))
-        .find(|p| p.exists());
-    found.expect("this test needs libfaketime: apt-get install faketime")
-}
-
-/// The environment under which a program's wall clock follows `file`, a line such as `+3600`.
+/// Read anew at every look at the clock.
 fn clock(file: &Path) -> Vec<(String, String)> {
-    [
-        ("LD_PRELOAD", library().display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", file.display().to_string()),
-        ("FAKETIME_NO_CACHE", "1".to_owned()),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("NO_FAKE_STAT", "1".to_owned()),
-    ]
-    .map(|(k, v)| (k.to_owned(), v))
-    .to_vec()
+    following(file, ("FAKETIME_NO_CACHE", "1"))
 }
 
 fn set(file: &Path, offset: &str) {
-    // Read anew at every look at the clock: never half a line.
+    // Never half a line.
     let new = file.with_extension("new");
     std::fs::write(&new, format!("{offset}\n")).expect("the clock's file");
     std::fs::rename(&new, file).expect("the clock's file");

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bin;
 pub mod cgroup_v1;
 pub mod chaos;
+pub mod faketime;
 pub mod farm;
 pub mod freezer;
 pub mod guides;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use farmhand_tests::faketime;
 use tempfile::TempDir;
 
 /// An authority of the test's own, and what it signed.
@@ -43,15 +44,16 @@ impl Authority {
     }
 
     fn openssl(&self, arguments: &[&str]) {
-        self.run("openssl", arguments);
+        self.run(arguments, &[]);
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) {
-        let out = Command::new(program)
+    fn run(&self, arguments: &[&str], env: &[(String, String)]) {
+        let out = Command::new("openssl")
             .args(arguments)
+            .envs(env.iter().cloned())
             .current_dir(self.dir.path())
             .output()
-            .unwrap_or_else(|e| panic!("these tests need {program}: apt-get install {program}: {e}"));
+            .unwrap_or_else(|e| panic!("these tests need openssl: apt-get install openssl: {e}"));
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
 
@@ -92,7 +94,6 @@ impl Authority {
         )
         .unwrap();
         let sign = [
-            "openssl",
             "x509",
             "-req",
             "-in",
@@ -109,14 +110,7 @@ impl Authority {
             "-out",
             &cert,
         ];
-        if ago == 0 {
-            self.openssl(&sign[1..]);
-        } else {
-            let back = format!("-{ago}d");
-            let mut arguments = vec!["-f", back.as_str()];
-            arguments.extend(sign);
-            self.run("faketime", &arguments);
-        }
+        self.run(&sign, &faketime::by(&format!("-{ago}d")));
         (self.path(&cert), self.path(&key))
     }
 }

@@ -127,7 +127,7 @@ async fn write(db: &Db, rows: &Db, job: &str, most: i32) -> Result<Written, Stor
         }
         // A column is gone: which notes are to wait for it is not known, so the oldest are.
         Err(why) if !is_outage(&why) => {
-            drop(tx);
+            give_up(tx).await;
             let ids = oldest(db, job, most).await?;
             // Another agent has written them since.
             if ids.is_empty() {
@@ -148,10 +148,21 @@ async fn write(db: &Db, rows: &Db, job: &str, most: i32) -> Result<Written, Stor
 /// before the commit: what a commit does, the server does not end in time.
 async fn execute(mut tx: Transaction, writes: &str) -> Result<(), StoreError> {
     if !writes.is_empty() {
-        tx.batch(writes).await?;
-        tx.batch("SET CONSTRAINTS ALL IMMEDIATE").await?;
+        for sql in [writes, "SET CONSTRAINTS ALL IMMEDIATE"] {
+            if let Err(why) = tx.batch(sql).await {
+                give_up(tx).await;
+                return Err(why);
+            }
+        }
     }
     tx.commit().await
+}
+
+/// Waits until the server has let go of the job: the next set would be taken for another agent's otherwise.
+async fn give_up(tx: Transaction) {
+    if let Err(error) = tx.rollback().await {
+        tracing::debug!("a set of rows was not rolled back: {error}");
+    }
 }
 
 async fn oldest(db: &Db, job: &str, most: i32) -> Result<Vec<i64>, StoreError> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::place::{HUB, Place, hub};
 use super::plan::Shape;
 use super::planner;
+use crate::faketime::following;
 use crate::farm::Agent;
 use crate::proxy::Proxy;
 use crate::witness::boot_ns;
@@ -147,22 +148,7 @@ fn replace(path: &Path, text: &str) {
     std::fs::rename(&new, path).expect("a file of the farm");
 }
 
-/// The environment under which a wall clock follows a file.
 fn faked(clock: &Path) -> Vec<(String, String)> {
-    let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
-    let library = (places.iter())
-        .map(|p| Path::new(p).join("faketime/libfaketime.so.1"))
-        .find(|p| p.exists())
-        .expect("this needs libfaketime: apt-get install faketime");
-    [
-        ("LD_PRELOAD", library.display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-        // A step is seen within a second; looking each time would cost more than all the rest.
-        ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("NO_FAKE_STAT", "1".to_owned()),
-    ]
-    .map(|(k, v)| (k.to_owned(), v))
-    .to_vec()
+    // A step is seen within a second; looking each time would cost more than all the rest.
+    following(clock, ("FAKETIME_CACHE_DURATION", "1"))
 }

@@ -1,4 +1,4 @@
-//! A server for one test alone: it may be stopped, killed, restarted, and run under a wrapper.
+//! A server for one test alone: it may be stopped, killed and restarted.
 
 use std::os::unix::process::CommandExt;
 use std::sync::Mutex;
@@ -18,8 +18,6 @@ const START: Duration = Duration::from_secs(30);
 /// How a private server differs from a plain one.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// A program and its first arguments to run the server under, e.g. `faketime -f +1h`.
-    pub wrapper: Vec<String>,
     pub env: Vec<(String, String)>,
     /// Settings on top of the harness's own; `fsync` is off unless set here.
     pub settings: Vec<(String, String)>,
@@ -275,9 +273,7 @@ impl PrivateServer {
             .collect();
         let mut settings = vec![("fsync", "off")];
         settings.extend(given);
-        let mut arguments = self.options.wrapper.clone();
-        arguments.extend(self.cluster.arguments(&settings));
-        let mut command = self.cluster.logged(&arguments);
+        let mut command = self.cluster.logged(&self.cluster.arguments(&settings));
         command.envs(self.options.env.iter().cloned()).process_group(0);
         let parent = std::process::id();
         // SAFETY: plain system calls between fork and exec; after the change of user, which would clear it.
