@@ -48,12 +48,16 @@ CREATE INDEX job_next_run ON farmhand.job (next_run)
 CREATE INDEX job_by_seq ON farmhand.job (seq);
 CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE continuous;
 
+-- Whether agents can read a document: it is not nested too deep, and its numbers fit into theirs. One that they cannot read would keep
+-- them from all others. Its names are bound here, so that a CHECK takes it up as a part of itself.
+CREATE FUNCTION farmhand.is_readable(document jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN NOT (document @? '$.**{100}' OR document @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))');
+
 CREATE TABLE farmhand.job_revision (
     job_id text NOT NULL,
     rev bigint NOT NULL,
-    -- What agents could not read would keep them from reading any other: it is nested too deep, or has a number that is none of theirs.
-    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object' AND NOT spec @? '$.**{100}'
-        AND NOT spec @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))'),
+    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object' AND farmhand.is_readable(spec)),
     source text NOT NULL,
     applied_by text NOT NULL,
     applied_at timestamptz NOT NULL,

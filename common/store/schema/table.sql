@@ -456,8 +456,8 @@ BEGIN
         SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
             j.on_lost, j.hold_ms, 'allow', j.hard_ms,
             -- What fits into no variable is not kept either, nor what run_live refuses: other rows would wait for this one.
-            CASE WHEN jsonb_typeof(w.given) = 'object' AND octet_length(w.given::text) <= 65536 AND NOT w.given @? '$.**{100}'
-                AND NOT w.given @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))' THEN w.given ELSE '{}' END, w.key
+            CASE WHEN jsonb_typeof(w.given) = 'object' AND octet_length(w.given::text) <= 65536 AND farmhand.is_readable(w.given)
+                THEN w.given ELSE '{}' END, w.key
         FROM (SELECT u.* FROM unnest(keys, given) WITH ORDINALITY AS u(key, given, nth) WHERE u.key IS NOT NULL
             ORDER BY u.nth LIMIT most) w
         JOIN farmhand.job j ON j.job_id = wanted ORDER BY w.nth

@@ -182,6 +182,8 @@ BEGIN
             ('active', ARRAY['agent', 'operator', 'viewer']),
             ('owes_success', ARRAY['agent', 'operator', 'viewer']),
             ('ran_ms', ARRAY['agent', 'operator', 'viewer']),
+            -- Checks of tables ask it as whoever writes.
+            ('is_readable', ARRAY['agent', 'operator']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('why_not_as', ARRAY['agent', 'operator']),
