@@ -56,8 +56,8 @@ impl Bell {
         self.failed.store(!well, Ordering::Relaxed);
     }
 
-    /// Whether the turn to look is taken with the farm's gauges. The task that tells people has a connection of its own: it may have none
-    /// while the gauges are read. Others then find that nobody looks.
+    /// Whether this agent looks for missed deadlines when it reads the farm's gauges. Not while the last look failed: notifications have a
+    /// connection of their own, which may be lost while the gauges are read. Another agent looks then.
     pub(crate) fn can_watch(&self) -> bool {
         !self.failed.load(Ordering::Relaxed)
     }

@@ -28,7 +28,7 @@ crate::words! {
 }
 
 impl RunState {
-    /// Those that ended otherwise than they should, and by nobody's hand.
+    /// The ends that are a failure. A cancelled run is none: somebody wanted that.
     pub const FAILURES: &'static [Self] = &[Self::Failed, Self::TimedOut, Self::Lost];
 
     /// Whether nothing comes after it.

@@ -236,8 +236,8 @@ impl Session {
         self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
     }
 
-    /// Polls when what has just become due counts as overdue, if nobody has fired it: an earlier poll does not say. Nor sooner for what was
-    /// due before: whatever is in the way, a locked row say, would be tried without a pause.
+    /// Polls once a job that is due now would count as overdue; an earlier poll would not show it. A job that was due before waits as long:
+    /// one that cannot be fired, because its row is locked say, would be tried without a pause.
     pub(super) fn look_for_overdue(&mut self) {
         self.detector
             .poll_at(boot_now() + OVERDUE_AFTER.unsigned_abs() + A_LITTLE);

@@ -75,8 +75,8 @@ struct State {
     usual: usual::UsualOf,
 }
 
-/// For how long nobody else takes a turn that comes once in `every`, as that to look for missed deadlines. A little less:
-/// timetables of two agents differ.
+/// How long a turn is kept from other agents when it comes once in `every`. A little less than `every`: the timetables of two agents
+/// differ.
 pub fn turn(every: Duration) -> Duration {
     every.mul_f64(0.9)
 }

@@ -1,5 +1,5 @@
--- Who exposes the farm looks for missed deadlines as well, where somebody wants to hear of them. $9: NULL leaves that to others. Nobody who
--- is at it is waited for: the gauges would wait, too.
+-- The agent that reads the farm's gauges also looks for missed deadlines, where somebody subscribed to them, unless $9 is NULL. It does not
+-- wait for an agent that is doing so: the gauges would wait, too.
 UPDATE farmhand.notify_turn t SET at = statement_timestamp(), taken_by = $4
 WHERE t.name = (SELECT n.name FROM farmhand.notify_turn n
     WHERE n.name = 'deadlines' AND $9 IS NOT NULL AND EXISTS (SELECT FROM renewed)

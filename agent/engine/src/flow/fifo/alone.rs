@@ -72,7 +72,7 @@ pub fn mark(deps: &Path, name: &str, status: &Status) -> io::Result<bool> {
         if is_fifo(fifos.directory().root(), &file) {
             fifos.complete(name, status, Instant::now())?;
         } else if deps.join(&file).exists() {
-            // Who was to make it waited for again was killed before there was a FIFO: nobody sleeps there.
+            // `init` was killed after it removed the status of before and before it put a FIFO here: nothing waits.
             fifos.directory().write_status(&file, status)?;
         }
     }
