@@ -31,6 +31,20 @@ async fn fails(farm: &Farm, job: &str) {
     assert_eq!(farm.over(run, SOON).await.state, "failed");
 }
 
+/// Waits until missed deadlines were looked for some times more.
+pub(crate) async fn looks(farm: &Farm) {
+    let mut at = String::new();
+    for _ in 0..3 {
+        at = farm
+            .eventually("another turn", SOON, async || {
+                let sql = "SELECT at::text FROM farmhand.notify_turn WHERE name = 'deadlines'";
+                let now: String = farm.value(sql).await;
+                if now == at { Err(now) } else { Ok(now) }
+            })
+            .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_another() {
     let (hook, mailbox) = (Hook::start().await, Mailbox::start().await);
@@ -153,17 +167,7 @@ async fn a_missed_deadline_is_told_once_and_the_success_after_it() {
     let all = calls(&farm, &hook, 1, SOON).await;
     assert_eq!(all[0].event(), "deadline");
     assert_eq!(all[0].body["last_success"], Value::Null);
-    // Three more looks at it.
-    let mut at = String::new();
-    for _ in 0..3 {
-        at = farm
-            .eventually("another turn", SOON, async || {
-                let sql = "SELECT at::text FROM farmhand.notify_turn WHERE name = 'deadlines'";
-                let now: String = farm.value(sql).await;
-                if now == at { Err(now) } else { Ok(now) }
-            })
-            .await;
-    }
+    looks(&farm).await;
     assert_eq!(events(&hook.calls()), ["deadline"]);
     std::fs::write(farm.dir().join("good"), "").unwrap();
     let all = calls(&farm, &hook, 2, SOON).await;

@@ -3,6 +3,8 @@
 use farmhand_tests::farm::{Farm, SOON};
 use farmhand_tests::outside::{Call, Hook};
 
+use super::notify::looks;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_service_gets_a_failure_and_its_recovery_in_its_own_form() {
     let hook = Hook::start().await;
@@ -131,17 +133,7 @@ async fn a_missed_deadline_is_resolved_although_the_job_was_defined_anew() {
     farm.sql.batch_execute(sql).await.unwrap();
     actions(&["trigger"]).await;
     farm.apply(&format!("{jobs}description = 'by the new year'\n"));
-    // Two more looks at it.
-    let mut at = String::new();
-    for _ in 0..3 {
-        at = farm
-            .eventually("another turn", SOON, async || {
-                let sql = "SELECT at::text FROM farmhand.notify_turn WHERE name = 'deadlines'";
-                let now: String = farm.value(sql).await;
-                if now == at { Err(now) } else { Ok(now) }
-            })
-            .await;
-    }
+    looks(&farm).await;
     let run = farm.submit("yearly").await;
     farm.succeeds(run).await;
     actions(&["trigger", "resolve"]).await;

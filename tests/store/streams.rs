@@ -2,6 +2,7 @@
 
 use farmhand_core::definition::{JobSpec, StreamSpec};
 use farmhand_core::run::RunState;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{Attempt, Claimed, Finish, claim};
 use farmhand_store::streams::{
@@ -203,21 +204,26 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
     assert!(matches!(again, Replayed::Run { items: 1, .. }), "{again:?}");
 }
 
-#[tokio::test]
-async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
-    let farm = Farm::new().await;
-    let a = farm.node("a").await;
-    let run = farm.held_run(&a, "j", stream()).await;
+/// The replay of a run of which two lines failed, 2 and 5, claimed.
+async fn replay_of_two(farm: &Farm, me: &LeaseIdentity) -> Claimed {
+    let run = farm.held_run(me, "j", stream()).await;
     let ends = [end(2, "failed", "two"), end(5, "failed", "five")];
-    record(&farm, &run, a.session, &ends).await;
+    record(farm, &run, me.session, &ends).await;
     let replayed = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
     let Replayed::Run { run_id, items: 2 } = replayed else {
         panic!("{replayed:?}")
     };
-    let replay = claim(&farm.db, &a, 1, Some(&[run_id])).await.unwrap().remove(0);
+    claim(&farm.db, me, 1, Some(&[run_id])).await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let replay = replay_of_two(&farm, &a).await;
     record(&farm, &replay, a.session, &[end(2, "succeeded", "two")]).await;
     assert_eq!(
-        replay_items(&farm.db, run_id, "eve", None).await.unwrap(),
+        replay_items(&farm.db, replay.run_id, "eve", None).await.unwrap(),
         Replayed::Nothing,
         "it may still come to the other"
     );
@@ -226,7 +232,7 @@ async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
         ..success(&a, &replay)
     };
     one(&farm, cancelled).await;
-    let again = replay_items(&farm.db, run_id, "eve", None).await.unwrap();
+    let again = replay_items(&farm.db, replay.run_id, "eve", None).await.unwrap();
     let Replayed::Run { run_id, items: 1 } = again else {
         panic!("{again:?}")
     };
@@ -238,14 +244,7 @@ async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
 async fn a_retry_of_a_replay_runs_what_is_left_of_its_lines_and_no_other() {
     let farm = Farm::new().await;
     let a = farm.node("a").await;
-    let run = farm.held_run(&a, "j", stream()).await;
-    let ends = [end(2, "failed", "two"), end(5, "failed", "five")];
-    record(&farm, &run, a.session, &ends).await;
-    let replayed = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
-    let Replayed::Run { run_id, items: 2 } = replayed else {
-        panic!("{replayed:?}")
-    };
-    let first = claim(&farm.db, &a, 1, Some(&[run_id])).await.unwrap().remove(0);
+    let first = replay_of_two(&farm, &a).await;
     let ends = [end(2, "succeeded", "two"), end(5, "failed", "five")];
     record(&farm, &first, a.session, &ends).await;
     let failed = Finish {
@@ -253,7 +252,7 @@ async fn a_retry_of_a_replay_runs_what_is_left_of_its_lines_and_no_other() {
         ..success(&a, &first)
     };
     one(&farm, failed).await;
-    let retry = || retry_run(&farm.db, run_id, "eve", false, None);
+    let retry = || retry_run(&farm.db, first.run_id, "eve", false, None);
     let Retried::Run(again) = retry().await.unwrap() else {
         panic!("it is not run again")
     };
