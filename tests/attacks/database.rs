@@ -222,3 +222,23 @@ async fn history_is_kept_for_as_long_as_the_databases_owner_says_whatever_agents
     a.agent.batch_execute(tasks).await.expect(tasks);
     assert_eq!(a.text(left).await.as_deref(), Some("000"));
 }
+
+#[tokio::test]
+async fn an_agent_that_reports_late_is_not_refused_for_the_output_it_would_trim() {
+    let a = Attacked::new().await;
+    a.owner
+        .batch_execute(
+            "INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+                 LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h;
+             INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+                 SELECT run_id, 1, 1, 'stdout', now(), now(), 'x' FROM farmhand.run_live;
+             DELETE FROM farmhand.run_live",
+        )
+        .await
+        .expect("a run that is over");
+    let run = a.text("SELECT min(run_id)::text FROM farmhand.run_history").await;
+    let run: i64 = run.and_then(|run| run.parse().ok()).expect("its number");
+    let trim = include_str!("../../common/store/src/sql/trim_log.sql");
+    let trimmed = a.agent.execute(trim, &[&run, &1_i32, &0_i64, &9_i64]).await;
+    assert_eq!(trimmed.expect("nothing to refuse"), 0);
+}
