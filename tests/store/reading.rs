@@ -361,3 +361,24 @@ async fn events_are_paged_and_filtered() {
         Vec::<String>::new()
     );
 }
+
+#[tokio::test]
+async fn the_last_lines_are_those_at_the_end_though_each_is_a_row() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let line = |n: i64| LogChunk {
+        run_id: run.run_id,
+        attempt: 1,
+        seq: n * 5,
+        stream: LogStream::Stdout,
+        at: Timestamp::now(),
+        bytes: format!("{n:04}\n").into_bytes(),
+    };
+    let lines: Vec<LogChunk> = (0..3_000).map(line).collect();
+    append_log(&farm.db, &lines).await.unwrap();
+    let last = reading::log(&db, run.run_id, None, Tail::Lines(2), reading::MOST_BYTES).await;
+    let last = last.unwrap().unwrap();
+    let text: String = last.pieces.iter().map(|p| p.text.as_str()).collect();
+    assert_eq!((text.as_str(), last.next), ("2998\n2999\n", 15_000));
+}

@@ -13,10 +13,10 @@ use farmhand_core::run::RunState;
 
 /// Bytes of one answer, at most.
 pub const MOST_BYTES: usize = 256 << 10;
-/// Rows of output that are read at a time, the first time and at most, and how often for one answer. A row has up to
-/// 64 KiB, and of a slow writer a line.
+/// Rows of output that are read at a time, the first time and at most. A row has up to 64 KiB, and of a slow writer a line.
 const ROWS: (i64, i64) = (4, 256);
-const ROUNDS: usize = 10;
+/// How often they are read for one answer: enough for rows of one byte each, since the last lines come last.
+const ROUNDS: usize = MOST_BYTES / 256 + 3;
 
 /// Where a stretch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
