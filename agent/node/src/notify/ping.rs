@@ -63,7 +63,8 @@ pub(super) async fn run(ctx: Arc<Context>, db: Db, ping: Ping) {
     loop {
         tick.tick().await;
         match run_once(&ctx, &db, &ping).await {
-            Ok(None) => {}
+            // It is another agent's turn. What this one withholds later is news again.
+            Ok(None) => withheld = None,
             Ok(Some(Outcome::Sent)) => {
                 withheld = None;
                 ctx.events.emit(Event::Told(Told::Pinged { error: None }));
