@@ -319,6 +319,25 @@ async fn on_lost_fail_makes_a_lost_run_final() {
     farm.check().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_that_is_lost_with_its_warden_is_told_and_no_lapse_of_the_lease() {
+    let farm = Farm::new()
+        .ttl(CALM)
+        .jobs("[job.once]\non_lost = 'fail'\ncommand = [WITNESS, '20000']\n")
+        .start()
+        .await;
+    let run_id = farm.submit("once").await;
+    farm.lives(run_id, 1).await;
+    for warden in farm.agents[0].wardens() {
+        farmhand_tests::farm::send(warden.pid, libc::SIGKILL);
+    }
+    assert_eq!(farm.over(run_id, SOON).await.state, "lost");
+    farm.event("run_ended").await;
+    farm.event("attempt_lost").await;
+    assert_eq!(farm.events("lease_lapsed").await, 0);
+    farm.check().await;
+}
+
 /// Found by `tests/chaos/run` (seed 20): what had run was given back as "never started", because the warden of jobs with
 /// `hold` was still there to be adopted and the other was not.
 #[tokio::test(flavor = "multi_thread")]

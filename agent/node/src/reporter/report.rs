@@ -1,5 +1,6 @@
 //! What a session tells the reporter.
 
+use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::Progress;
 use farmhand_store::protocol;
@@ -64,6 +65,8 @@ pub(crate) struct Ended {
     pub(super) verdict: Verdict,
     /// As it was, the database refused it.
     pub(super) shortened: bool,
+    /// How the database ended the run, which would have gone on.
+    pub(super) instead: Option<RunState>,
 }
 
 impl Ended {
@@ -113,24 +116,32 @@ impl Ended {
                 });
             }
         }
-        match &self.verdict {
-            Verdict::Final { outcome, .. } => events.emit(Event::Ended {
+        let ended = |about, state: RunState| {
+            events.emit(Event::Ended {
                 attempt: about,
-                outcome: outcome.state().as_str(),
+                outcome: state.as_str(),
                 ran: self.result.as_ref().map(AttemptResult::ran),
                 detail: self.result.as_ref().map(detail).unwrap_or_default(),
-            }),
+            });
+        };
+        if let Verdict::Lost { why } = &self.verdict {
+            events.emit(Event::AttemptLost {
+                attempt: about.clone(),
+                why: why.as_str(),
+            });
+        }
+        if let Some(state) = self.instead {
+            return ended(about, state);
+        }
+        match &self.verdict {
+            Verdict::Final { outcome, .. } => ended(about, outcome.state()),
             Verdict::Retry { outcome, delay, .. } => events.emit(Event::Retrying {
                 attempt: about,
                 outcome: outcome.state().as_str(),
                 delay: *delay,
             }),
-            Verdict::Lost { why } => events.emit(Event::AttemptLost {
-                attempt: about,
-                why: why.as_str(),
-            }),
-            // Said when the warden refused it.
-            Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
+            // Said above, or when the warden refused it.
+            Verdict::Lost { .. } | Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
         }
     }
 }
@@ -155,6 +166,7 @@ impl Report {
             result,
             verdict,
             shortened: false,
+            instead: None,
         }))
     }
 }

@@ -80,7 +80,6 @@ impl Reporter {
     /// None is an end that has to wait until claims are open.
     async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Option<Settled>>, StoreError> {
         refused::decide(&self.db, ended).await?;
-        let ended = &*ended;
         for e in ended.iter().filter(|e| e.result.is_some()) {
             self.follow(Followed::new(&e.assignment, e.kind, false)).await;
         }
@@ -110,6 +109,12 @@ impl Reporter {
         results.extend(protocol::retry(&self.db, &retry).await?);
         results.extend(protocol::lose(&self.db, &lose).await?);
         results.extend(refused::give_back(&self.db, ended).await?);
+        for e in ended.iter_mut() {
+            let of = e.assignment.id().fenced(e.assignment.fence);
+            if let Some(FinishResult::Ended(state)) = results.get(&of) {
+                e.instead = Some(*state);
+            }
+        }
         Ok(ended
             .iter()
             .map(|e| {

@@ -52,8 +52,9 @@ impl Session {
                     }
                     Err(_) => 0,
                 };
-                self.ended_by_lease += lost;
-                if lapsed || lost > 0 {
+                // Of a warden that died by itself, the end of each attempt says so.
+                if lapsed {
+                    self.ended_by_lease += lost;
                     self.tell_lapse();
                 }
                 let deadlines = self.lease.deadlines(kind.hold());

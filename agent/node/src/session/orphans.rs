@@ -57,13 +57,13 @@ impl Session {
             why: LostWhy::Warden,
         };
         let lost: Vec<Lose> = begun.iter().map(lose).collect();
-        let (ctx, session) = (self.ctx.clone(), self.me.session);
+        let ctx = self.ctx.clone();
         tokio::spawn(async move {
             match protocol::lose(&ctx.db, &lost).await {
-                Ok(written) => ctx.events.emit(Event::LeaseLapsed {
-                    session,
-                    attempts: written.len(),
-                }),
+                Ok(written) => tracing::warn!(
+                    "{} attempts are lost: their warden was dead when this agent took the session over",
+                    written.len()
+                ),
                 // The next renewal shows them again.
                 Err(e) => ctx.events.emit(Event::database_down("lose", &e)),
             }
