@@ -152,7 +152,9 @@ async fn when_the_machine_goes_down_the_jobs_are_not_left_to_an_agent_that_never
         .await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
+    manager.forget();
     farm.agents[0].signal(libc::SIGTERM);
+    manager.until("EXTEND_TIMEOUT_USEC=30000000");
     assert!(farm.agents[0].exit(SOON).await.success());
     assert!(farm.agents[0].wardens().is_empty());
     let run = farm.run(long).await;

@@ -17,13 +17,15 @@ use farmhand_os::clock::boot_now;
 
 /// How often a loop turns at least, where no watchdog wants it more often.
 const AT_REST: Duration = Duration::from_secs(5);
-/// By how much each sign of life of an agent that is still starting prolongs its start.
+/// By how much each sign of life of an agent that is still starting prolongs its start, or its stop when the machine goes down.
 const EXTENSION_US: u32 = 30_000_000;
 /// For the service manager to say whether the machine goes down.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// One process, one service manager: its environment variables are the process's, and so is this.
 static READY: AtomicBool = AtomicBool::new(false);
+/// The machine goes down, and what runs is given its time.
+static GOING_DOWN: AtomicBool = AtomicBool::new(false);
 static LAST_SIGN: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this process is a unit of systemd's: on SIGTERM the jobs are left to the next agent. Elsewhere nobody
@@ -48,12 +50,22 @@ pub(crate) fn alive(now: BootInstant, status: impl FnOnce() -> String) {
         return;
     }
     LAST_SIGN.store(now.0, Ordering::Relaxed);
-    let sign = if READY.load(Ordering::Relaxed) {
-        NotifyState::Watchdog
-    } else {
-        NotifyState::ExtendTimeoutUsec(EXTENSION_US)
-    };
-    tell(&[sign, NotifyState::Status(&status())]);
+    let status = status();
+    let said = NotifyState::Status(&status);
+    let (sign, longer) = (
+        NotifyState::Watchdog,
+        NotifyState::ExtendTimeoutUsec(EXTENSION_US),
+    );
+    match (READY.load(Ordering::Relaxed), GOING_DOWN.load(Ordering::Relaxed)) {
+        (true, false) => tell(&[sign, said]),
+        (true, true) => tell(&[sign, longer, said]),
+        (false, _) => tell(&[longer, said]),
+    }
+}
+
+/// From now on each sign of life prolongs the stop: the unit knows neither `stop_timeout` nor the grace of jobs.
+pub(crate) fn going_down() {
+    GOING_DOWN.store(true, Ordering::Relaxed);
 }
 
 /// The start is over: the agent works, or waits for something that may take any time.

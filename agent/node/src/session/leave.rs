@@ -26,6 +26,7 @@ impl Session {
             }
             Signal::Terminate if self.mode != Mode::Working => {}
             Signal::Terminate => {
+                systemd::going_down();
                 let until = boot_now() + self.ctx.tunable().stop_timeout;
                 self.drain("SIGTERM", Some(until));
             }
