@@ -90,7 +90,8 @@ install_missing() {
         if [ -t 0 ]; then SUDO="sudo"; else SUDO="sudo -n"; fi
     fi
     echo "installing$MISSING" >&2
-    trap no_services_undo EXIT INT TERM
+    trap no_services_undo EXIT
+    trap 'exit 1' INT TERM
     no_services
     # shellcheck disable=SC2086 # a list of packages
     apt install --no-install-recommends $MISSING 2>/dev/null ||
@@ -109,7 +110,7 @@ NO_START=/usr/sbin/policy-rc.d
 no_services() {
     $SUDO mkdir -p "${NO_CLUSTER%/*}"
     echo "create_main_cluster = false" | $SUDO tee "$NO_CLUSTER" >/dev/null
-    if [ -e "$NO_START" ]; then
+    if [ -z "$NO_START" ] || [ -e "$NO_START" ]; then
         NO_START=""
     else
         printf '#!/bin/sh\nexit 101\n' | $SUDO tee "$NO_START" >/dev/null

@@ -115,3 +115,65 @@ fn the_shipped_configuration_is_one_that_the_agent_reads() {
     assert!(said.contains("/no/such/policy.toml"), "{said}");
     assert!(Path::new(&file).exists());
 }
+
+fn program(at: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(at, text).expect("a file");
+    std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
+#[test]
+fn the_setup_may_install_twice_and_an_interrupt_ends_it() {
+    for (own_guard, installer, ok, calls) in [
+        (true, "", true, 2),
+        (false, "kill -INT $PPID; exit 100", false, 1),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = dir.path().display().to_string();
+        let script = super::read("deploy/setup/packages.sh")
+            .replace("NO_CLUSTER=/", &format!("NO_CLUSTER={at}/"))
+            .replace("NO_START=/usr/sbin/", &format!("NO_START={at}/"));
+        let file = |name: &str, text: &str| program(&dir.path().join(name), text);
+        file("packages.sh", &script);
+        file("id", "#!/bin/sh\necho 0\n");
+        file(
+            "apt-get",
+            &format!("#!/bin/sh\necho \"$*\" >>{at}/log\n{installer}\n"),
+        );
+        if own_guard {
+            file("policy-rc.d", "#!/bin/sh\nexit 101\n");
+        }
+        let run = format!(
+            "set -eu; PATH={at}:$PATH; . {at}/packages.sh; MISSING=' a'; install_missing; MISSING=' b'; install_missing"
+        );
+        let out = std::process::Command::new("sh").args(["-c", &run]).output();
+        let out = out.expect("sh");
+        let log = std::fs::read_to_string(dir.path().join("log")).expect("the calls");
+        assert_eq!(
+            (out.status.success(), log.lines().count()),
+            (ok, calls),
+            "{log}\n{out:?}"
+        );
+        assert_eq!(dir.path().join("policy-rc.d").exists(), own_guard);
+    }
+}
+
+#[test]
+fn a_purge_succeeds_where_the_state_directory_has_a_mount() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    // As rm with a mount in its way.
+    let rm = format!(
+        "#!/bin/sh\necho \"$*\" >>{}\ncase \"$*\" in */var/lib/farmhand*) exit 1 ;; esac\n",
+        log.display()
+    );
+    program(&dir.path().join("rm"), &rm);
+    let purge = std::process::Command::new("/bin/sh")
+        .arg(super::root().join("deploy/deb/scripts/postrm"))
+        .arg("purge")
+        .env("PATH", dir.path())
+        .status();
+    assert!(purge.expect("sh").success());
+    let calls = std::fs::read_to_string(log).expect("the calls");
+    assert!(calls.contains("farmhand.service.d"), "{calls}");
+}
