@@ -55,7 +55,7 @@ async fn the_role_installs_an_agent_and_changes_nothing_when_applied_again() {
         "farmhand_binary": "/bin/true",
         "farmhand_database_url": url,
         "farmhand_labels": {"role": "batch", "rack": 7},
-        "farmhand_config": {"notify": "off"},
+        "farmhand_config": {"notify": "off", "ping": {"url": "http://127.0.0.1:9/", "every": "1m"}},
     });
     let apply = || {
         ok(ansible("ansible-playbook", scratch.path())
