@@ -154,6 +154,11 @@ def helm():
         objects = chart(values)
         validate(what, objects)
         leaves_time(what, objects)
+    objects = chart({**AS_KUSTOMIZE, "database": {"migrationSecret": "owner", "jobsSecret": "operator"}})
+    for name, secret in (("farmhand-migrate", "owner"), ("farmhand-jobs", "operator")):
+        job = next(o for o in objects if o["kind"] == "Job" and o["metadata"]["name"] == name)
+        env = job["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert env[0]["valueFrom"]["secretKeyRef"]["name"] == secret, f"{name} uses another login"
     for what, values in REFUSED.items():
         try:
             chart(values)

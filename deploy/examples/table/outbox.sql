@@ -23,5 +23,5 @@ $$;
 CREATE TRIGGER outbox_wakes_the_farm AFTER INSERT OR UPDATE OF dispatched ON outbox
     FOR EACH STATEMENT EXECUTE FUNCTION outbox_wakes_the_farm();
 
--- When the agents' role is not the owner:
--- GRANT SELECT (id, dispatched), UPDATE (dispatched, finished, exit_code, message) ON outbox TO farmhand;
+-- When the login for rows is not the owner; farmhand_agent instead where there is no such login:
+-- GRANT SELECT (id, dispatched), UPDATE (dispatched, finished, exit_code, message) ON outbox TO farmhand_rows;
