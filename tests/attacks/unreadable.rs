@@ -2,14 +2,36 @@
 
 use std::time::Duration;
 
-use farmhand_store::LeaseIdentity;
-use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
+use farmhand_store::protocol::{Closed, NodeInfo, Opened, claim, close, jobs_since, open};
 use farmhand_store::reading;
+use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::logins::{Attacked, refused};
+
+async fn opened(db: &Db) -> LeaseIdentity {
+    let node = NodeInfo {
+        address: "n".to_owned(),
+        name: "n".to_owned(),
+        incarnation: Uuid::new_v4(),
+        ttl: Duration::from_secs(10),
+        slots: 8,
+        labels: json!({}),
+        version: "1".to_owned(),
+        last_session: 0,
+        machine: None,
+    };
+    let Opened::Session(session) = open(db, &node).await.expect("a session") else {
+        panic!("no session")
+    };
+    LeaseIdentity {
+        address: node.address,
+        session,
+        incarnation: node.incarnation,
+    }
+}
 
 #[tokio::test]
 async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
@@ -23,27 +45,25 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
         a.operator.batch_execute(statement).await.expect(statement);
     }
     let db = a.test.agent_db().await;
-    let node = NodeInfo {
-        address: "n".to_owned(),
-        name: "n".to_owned(),
-        incarnation: Uuid::new_v4(),
-        ttl: Duration::from_secs(10),
-        slots: 8,
-        labels: json!({}),
-        version: "1".to_owned(),
-        last_session: 0,
-        machine: None,
-    };
-    let Opened::Session(session) = open(&db, &node).await.expect("a session") else {
-        panic!("no session")
-    };
-    let me = LeaseIdentity {
-        address: node.address,
-        session,
-        incarnation: node.incarnation,
-    };
+    let me = opened(&db).await;
     assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 3);
     assert_eq!(jobs_since(&db, 0).await.expect("schedules").len(), 1);
+}
+
+#[tokio::test]
+async fn a_time_that_no_client_could_read_keeps_no_session_from_ending() {
+    let a = Attacked::new().await;
+    for statement in [
+        "UPDATE farmhand.run_live SET due_at = 'infinity'",
+        "INSERT INTO farmhand.notify_edge (job_id, target) VALUES ('j', 'ops')",
+    ] {
+        a.operator.batch_execute(statement).await.expect(statement);
+    }
+    let db = a.test.agent_db().await;
+    let me = opened(&db).await;
+    assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 1);
+    let closed = close(&db, &me).await.expect("it ends");
+    assert!(matches!(closed, Closed::Done { freed } if freed.len() == 1));
 }
 
 /// One such row would keep agents from all others.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use farmhand_core::definition::OnLost;
 use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
+use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::{
     Expired, Freed, NodeInfo, Opened, Renewed, Started, Told, claim, close, expire, finish, open, renew,
     retry, started,
 };
-use farmhand_store::{Db, LeaseIdentity, StoreError, partitions};
+use farmhand_store::{Db, LeaseIdentity, LogStream, StoreError, partitions};
 use farmhand_tests::pg::config;
 use serde_json::json;
 use uuid::Uuid;
@@ -181,4 +182,33 @@ async fn any_agent_ends_what_is_lost_with_a_bound_node() {
         panic!("its lease says nothing")
     };
     assert_eq!(farm.state(run.run_id).await.0, "lost");
+}
+
+/// After a failover that lost a claim another node's attempt has its number. Waiting for the right to write would be for ever.
+#[tokio::test]
+async fn output_under_another_nodes_number_is_refused_and_no_right_to_wait_for() {
+    let farm = Farm::new().await;
+    let operator = agent(&farm, "farm_operator").await;
+    for n in ["n1", "n2"] {
+        bind_node(&operator, n, &format!("farm_{n}"), "anna")
+            .await
+            .unwrap();
+    }
+    let (one, two) = (agent(&farm, "farm_n1").await, agent(&farm, "farm_n2").await);
+    let other = opened(&two, info("n2", Uuid::new_v4(), json!({}))).await;
+    farm.due_runs("j", 1).await;
+    let run = claim(&two, &other, 1, None).await.unwrap().remove(0);
+    let chunk = LogChunk {
+        run_id: run.run_id,
+        attempt: run.attempt,
+        seq: 0,
+        stream: LogStream::Stdout,
+        at: past(1),
+        bytes: b"x".to_vec(),
+    };
+    let said = append_log(&one, &[chunk]).await.unwrap_err();
+    assert!(
+        said.is_refusal() && said.to_string().contains("bound to the node"),
+        "{said:?}"
+    );
 }

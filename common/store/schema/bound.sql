@@ -172,7 +172,8 @@ BEGIN
         why := farmhand.why_not_as(holder);
     END IF;
     IF why IS NOT NULL THEN
-        RAISE EXCEPTION '%', why USING ERRCODE = '42501';
+        -- By this name clients tell it from a right that somebody gives back.
+        RAISE EXCEPTION '%', why USING ERRCODE = '42501', CONSTRAINT = 'report_as_node';
     END IF;
     RETURN NULL;
 END

@@ -23,7 +23,8 @@ CREATE TABLE farmhand.need (
     locks text[] NOT NULL DEFAULT '{}',
     -- At most rate_count starts within any rate_ms.
     rate_count integer CHECK (rate_count > 0),
-    rate_ms bigint CHECK (rate_ms > 0),
+    -- A hundred years at most, as in job files: no claim could reckon with much more.
+    rate_ms bigint CHECK (rate_ms BETWEEN 1 AND 3162240000000),
     PRIMARY KEY (job_id, rev),
     CHECK ((rate_count IS NULL) = (rate_ms IS NULL))
 );

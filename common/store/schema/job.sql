@@ -29,7 +29,8 @@ CREATE TABLE farmhand.job (
     hard_ms bigint CHECK (hard_ms > 0),
     -- Sets of labels, one of which a node must have; NULL: any node.
     placement jsonb[],
-    instances integer NOT NULL CHECK (instances > 0),
+    -- As many as in job files: more would take longer than a statement may, and so would the other jobs that it fires.
+    instances integer NOT NULL CHECK (instances BETWEEN 1 AND 10000),
     each_node boolean NOT NULL,
     source text NOT NULL,
     applied_by text NOT NULL,

@@ -103,7 +103,8 @@ BEGIN
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, exit_code, signal, node,
         due_at)
     SELECT e.job_id, 'end', e.run_id, e.firing, e.attempt, e.state, e.reason, e.exit_code, e.signal, e.running_at,
-        e.due_at
+        -- Of an instant that no client could read the note has none: the end has to be written down.
+        CASE WHEN isfinite(e.due_at) THEN e.due_at END
     FROM ended e
     WHERE e.state IN ('succeeded', 'failed', 'timed_out', 'lost')
         AND EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = e.job_id)
@@ -125,7 +126,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, node, due_at)
-    SELECT e.job_id, 'lost', e.run_id, r.firing, e.attempt, 'lost', e.reason, e.address, r.due_at
+    SELECT e.job_id, 'lost', e.run_id, r.firing, e.attempt, 'lost', e.reason, e.address,
+        CASE WHEN isfinite(r.due_at) THEN r.due_at END
     FROM ended e
     LEFT JOIN farmhand.run_live r ON r.run_id = e.run_id
     WHERE e.outcome = 'lost'
@@ -146,7 +148,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, node, due_at)
-    SELECT f.job_id, 'slow', f.run_id, r.firing, f.attempt, 'running', r.running_at, r.due_at
+    SELECT f.job_id, 'slow', f.run_id, r.firing, f.attempt, 'running', r.running_at,
+        CASE WHEN isfinite(r.due_at) THEN r.due_at END
     FROM found f JOIN farmhand.run_live r ON r.run_id = f.run_id
     WHERE EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = f.job_id)
     ORDER BY f.run_id;

@@ -54,7 +54,7 @@ CREATE TABLE farmhand.run_live (
     by_hand boolean NOT NULL DEFAULT false,
     -- The first rounds of a continuous job are left to the nodes in turn for three seconds, as shards are: a number that
     -- says with which node that begins, as the firing does for shards. NULL: the round is anybody's.
-    spread bigint,
+    spread bigint CHECK (spread BETWEEN 0 AND 2147483647),
     CHECK ((state = 'running') = (running_at IS NOT NULL)),
     CHECK ((state = 'running') = (session IS NOT NULL)),
     CHECK (state = 'due' OR (attempt > 0 AND fence IS NOT NULL AND claimed_at IS NOT NULL)),

@@ -169,6 +169,10 @@ impl StoreError {
             SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
                 Self::Restricted(message)
             }
+            // The attempt of this number is another node's.
+            SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("report_as_node") => {
+                Self::Refused(message)
+            }
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
             SqlState::NO_DATA_FOUND => Self::NotFound(message),
             SqlState::INVALID_PARAMETER_VALUE | SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => {
