@@ -58,3 +58,15 @@ async fn a_bump_that_makes_no_sense_is_refused_and_changes_nothing() {
     operator.refused(6, &["permission denied"]);
     assert_eq!(farm.run(&["epoch", "--json"]).json()["epoch"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_due_while_claims_are_closed_is_not_called_busy() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\n");
+    farm.run(&["epoch", "bump", "--yes"]).ok();
+    let client = farm.db.client().await;
+    let due = "UPDATE farmhand.job SET next_run = now() - interval '1 minute'";
+    client.batch_execute(due).await.unwrap();
+    farm.run(&["job", "pause", "a"])
+        .refused(4, &["claims are closed", "farmhand epoch"]);
+}

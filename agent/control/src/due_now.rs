@@ -6,7 +6,7 @@ use farmhand_core::definition::{JobSpec, Missed};
 use farmhand_core::due::{self, FirePlan, SkipReason};
 use farmhand_store::jobs::Listed;
 use farmhand_store::protocol::{Fire, SkipFold, fire};
-use farmhand_store::{Db, reading};
+use farmhand_store::{Db, epochs, reading};
 use jiff::Timestamp;
 
 use super::jobs as job;
@@ -30,11 +30,39 @@ pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
         else {
             continue;
         };
-        let (schedule, policy) = due::compile(&row.job_id, &job::spec(&row)?).map_err(unusable)?;
-        fires.push(planned(&row, seen, due::plan(&schedule, &policy, seen, now)));
+        let plan = match due::compile(&row.job_id, &job::spec(&row)?) {
+            Ok((schedule, policy)) => due::plan(&schedule, &policy, seen, now),
+            // An agent that can read it would have fired it by now.
+            Err(_) if now.duration_since(seen).unsigned_abs() > due::ON_TIME => unread(seen),
+            Err(error) => return Err(unusable(error)),
+        };
+        fires.push(planned(&row, seen, plan));
     }
-    fire(db, &fires).await?;
+    let fired = fire(db, &fires).await?;
+    if fired.len() < fires.len() && !epochs::newest(db).await?.open {
+        return Err(Refusal::new(
+            Kind::Refused,
+            "claims are closed: what is due already has to be fired before the change",
+        )
+        .next("try again when they are open; `farmhand epoch` says why they are closed"));
+    }
     Ok(())
+}
+
+/// The outcome of an instant whose schedule cannot be read any more, as when tzdata has lost its zone. What follows it is not known: the
+/// change that waits for this says when the job is due next.
+fn unread(seen: Timestamp) -> FirePlan {
+    let missed = due::SkipFold {
+        reason: SkipReason::Missed,
+        first: seen,
+        last: seen,
+        count: 1,
+    };
+    FirePlan {
+        following: None,
+        due: Vec::new(),
+        skipped: vec![missed],
+    }
 }
 
 fn planned(row: &Listed, seen: Timestamp, plan: FirePlan) -> Fire {
