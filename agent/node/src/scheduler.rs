@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use farmhand_core::definition::JobSpec;
+use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::lease::{BootInstant, claim_delay, rank};
 use farmhand_core::schedule::Schedule;
@@ -18,6 +18,9 @@ const FIRE_BATCH: usize = 1_000;
 /// Runs made by one statement, beyond those of its last job: a catch-up is done piece by piece, each within the time that a
 /// statement has.
 const RUNS_BATCH: usize = 10_000;
+
+/// Skipped instants that are planned for one statement, beyond those of its last job: the session's loop waits for the plan.
+const INSTANTS_BATCH: i64 = 1_000_000;
 
 /// Between two readings of all jobs.
 const START_OVER: Duration = Duration::from_secs(60);
@@ -42,8 +45,10 @@ struct CachedJob {
     fires: bool,
     /// Its schedule has come to its end, as far as is known here: not waited for, until a poll shows it overdue.
     over: bool,
-    /// Runs that one instant makes, on how many nodes ever.
+    /// Runs that one instant makes, on each of its nodes.
     instances: usize,
+    /// Whether all nodes are its nodes.
+    each_node: bool,
 }
 
 impl CachedJob {
@@ -144,6 +149,7 @@ impl Scheduler {
             fires: false,
             over: false,
             instances: usize::try_from(spec.instances).unwrap_or(1),
+            each_node: spec.run_on == RunOn::EachNode,
         };
         self.jobs.insert(row.job_id.clone(), job);
         self.arm(&row.job_id);
@@ -246,9 +252,12 @@ impl Scheduler {
 
     /// What to fire now: at most one statement's worth, each job once; call again until there is nothing.
     pub(crate) fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
-        let (mut fires, mut runs) = (Vec::new(), 0);
+        let (mut fires, mut runs, mut decided) = (Vec::new(), 0, 0);
         let due = |wakes: &BTreeSet<(Timestamp, String)>| wakes.first().is_some_and(|(at, _)| *at <= db_now);
-        while fires.len() < FIRE_BATCH && runs < RUNS_BATCH && due(&self.wakes) {
+        let room = |fires: &Vec<Fire>, runs, decided| {
+            fires.len() < FIRE_BATCH && runs < RUNS_BATCH && decided < INSTANTS_BATCH
+        };
+        while room(&fires, runs, decided) && due(&self.wakes) {
             let Some((_, job_id)) = self.wakes.pop_first() else {
                 break;
             };
@@ -268,7 +277,9 @@ impl Scheduler {
             let seen = job.next_run;
             let late = job.schedule.late_at(seen);
             let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
-            runs += plan.due.len() * job.instances;
+            let nodes = if job.each_node { self.live.len() } else { 1 };
+            runs += plan.due.len() * job.instances * nodes;
+            decided += plan.skipped.iter().map(|fold| fold.count).sum::<i64>();
             // The next instant, whichever agent fires this one. If none does, the poll finds it overdue; also the last instant.
             job.over = plan.following.is_none();
             job.next_run = plan.following.unwrap_or(job.next_run);

@@ -342,3 +342,44 @@ fn jobs_of_one_second_fire_apart_from_each_other_and_no_poll_makes_them_earlier(
     c.overdue(&seen, instant + jiff::SignedDuration::from_secs(5));
     assert!(c.next_due() < Some(instant + jiff::SignedDuration::from_secs(5)));
 }
+
+#[test]
+fn a_statement_counts_the_runs_of_every_node() {
+    let mut c = Scheduler::new("a");
+    c.set_live((0..200).map(|n| format!("n{n}")).collect());
+    let noon = "2026-11-21T12:00:00Z";
+    let mut late = Vec::new();
+    for n in 0..100 {
+        let job_id = format!("j{n}");
+        late.push(Overdue {
+            job_id: job_id.clone(),
+            rev: 1,
+            next_run: ts(noon),
+        });
+        let spec = json!({"schedule": ["* * * * *"], "run_on": "each-node"});
+        c.learn(&JobRow {
+            job_id,
+            spec,
+            ..row(noon)
+        })
+        .unwrap();
+    }
+    let now = ts("2026-11-21T12:00:01Z");
+    c.overdue(&late, now);
+    assert_eq!(c.take_due(now).len(), 50, "201 runs each");
+}
+
+#[test]
+fn a_statement_plans_so_many_instants_and_leaves_the_other_jobs_to_the_next() {
+    let mut c = Scheduler::new("a");
+    for n in 0..3 {
+        let spec = json!({"schedule": ["* * * * * *"]});
+        c.learn(&JobRow {
+            job_id: format!("j{n}"),
+            spec,
+            ..row("2026-11-09T12:00:00Z")
+        })
+        .unwrap();
+    }
+    assert_eq!(c.take_due(ts("2026-11-21T12:00:00Z")).len(), 1);
+}
