@@ -160,6 +160,9 @@ async fn next_shows_a_jobs_instants_and_the_farms() {
     assert_eq!(all[0]["job_id"], "noon");
     let none = farm.run(&["next", "hand"]).ok();
     assert!(none.err.contains("it has no schedule"), "{none:?}");
+    farm.apply("[job.over]\ncommand = 'true'\nschedule = '0 12 * * *'\nend = '2020-01-01'\n");
+    let over = farm.run(&["next", "over"]).ok();
+    assert!(over.err.contains("its schedule has no instant left"), "{over:?}");
     farm.run(&["next", "nix"]).refused(3, &["no job nix"]);
 }
 

@@ -63,6 +63,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
         (false, ..) => Some("it is disabled: none of these will fire"),
         (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
         _ if row.observe => Some("it observes: these are recorded, and none of them runs"),
+        (.., false) if schedule.has_instants() => Some("its schedule has no instant left"),
         (.., false) if trigger_text(&row.spec).is_some() => None,
         (.., false) => Some("it has no schedule"),
         _ => None,

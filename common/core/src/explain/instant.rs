@@ -58,6 +58,10 @@ impl Walk {
     /// An instant of the past without any record.
     pub(super) fn unfired(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
         if known.next_run.is_some_and(|next| next <= at) {
+            // Nothing is fired while claims are closed; their gate says so.
+            if !facts.claims_open {
+                return None;
+            }
             if facts.now.duration_since(at) < FIRED_WITHIN {
                 return Some("it has just become due".to_owned());
             }
@@ -233,7 +237,7 @@ impl Walk {
 }
 
 fn is_instant(schedule: &Schedule, at: Timestamp) -> bool {
-    let after = at + SignedDuration::from_nanos(1);
+    let after = at.saturating_add(SignedDuration::from_nanos(1)).unwrap_or(at);
     schedule.between(at, after).next().is_some()
 }
 
@@ -244,4 +248,28 @@ fn last_before(schedule: &Schedule, at: Timestamp) -> Option<Timestamp> {
         let from = at.checked_sub(SignedDuration::from_secs(seconds)).ok()?;
         schedule.between(from, at).last()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Case, NOON, at, check};
+    use super::*;
+    use crate::schedule::ParseContext;
+
+    #[test]
+    fn what_is_due_while_claims_are_closed_is_held_by_the_database() {
+        let case: Case = (
+            "due while claims are closed",
+            |f, k| (f.claims_open, k.next_run, k.decided_until) = (false, Some(at(NOON)), None),
+            Some(Gate::Database),
+            "claims are closed",
+        );
+        check(&[case]);
+    }
+
+    #[test]
+    fn the_last_moment_of_all_is_no_instant() {
+        let schedule = Schedule::parse(&["* * * * *"], &ParseContext::default()).unwrap();
+        assert!(!is_instant(&schedule, Timestamp::MAX));
+    }
 }
