@@ -233,7 +233,10 @@ async fn however_many_listen_an_agent_asks_as_often_as_for_one() {
     let began = std::time::Instant::now();
     let mut listeners = Vec::new();
     for _ in 0..8 {
-        listeners.push(Listener::open(&f, &token, "/api/v1/stream", None).await);
+        let mut listener = Listener::open(&f, &token, "/api/v1/stream", None).await;
+        // What ends before it is told to nobody.
+        assert_eq!(listener.next().await.expect("a first event").kind, "hello");
+        listeners.push(listener);
     }
     let run = f.farm.submit("done").await;
     f.farm.over(run, SOON).await;
