@@ -152,6 +152,15 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
     let agent = dev.agent("farm-1").pid;
     // Stopped, so that what it is sent stays to be seen.
     kill(agent, libc::SIGSTOP);
+    // Of two signals that wait the kernel delivers the lower one first.
+    eventually("the agent is stopped", Duration::from_secs(20), || {
+        let status = fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
+        if status.contains("\nState:\tT") {
+            Ok(())
+        } else {
+            Err(status)
+        }
+    });
     kill(dev.pid(), libc::SIGALRM);
     eventually("the agent has been sent SIGALRM", Duration::from_secs(20), || {
         let status = fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
