@@ -224,3 +224,20 @@ async fn what_was_run_again_already_is_left_out_and_counted() {
     farm.run(&["run", "retry", &oldest.to_string()]).ok();
     assert_eq!(live(&farm), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_firing_is_cancelled_when_the_run_that_is_named_has_ended() {
+    let farm = Farm::new().await;
+    farm.apply("[job.shards]\ncommand = ['true']\ninstances = 3\n");
+    let first = farm.run(&["job", "run", "shards", "--json"]).json()["run_id"].to_string();
+    farm.run(&["run", "cancel", &first]).ok();
+    let others = farm.run(&["run", "cancel", "--firing", &first]).ok().out;
+    assert_eq!(
+        others.matches("is cancelled before it starts").count(),
+        2,
+        "{others}"
+    );
+    let ended = format!("run {first} has already ended: cancelled");
+    farm.run(&["run", "cancel", "--firing", &first])
+        .refused(4, &[&ended]);
+}

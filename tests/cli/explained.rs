@@ -180,3 +180,40 @@ async fn what_a_login_may_not_do_is_refused_with_the_role_that_may() {
         assert!(!refused.err.contains(other), "{refused:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_explained_by_the_definition_that_it_was_made_from() {
+    let mut farm = Farm::new().await;
+    farm.apply(JOBS);
+    farm.agent("n1");
+    let runs = farm.run(&["job", "run", "slow", "--json"]).json()["run_id"].to_string();
+    until_said(&farm, &["explain", "run", &runs], " runs on n1 since ");
+    // A run by hand stays what it was made for, whatever is applied after it.
+    farm.run(&["node", "cordon", "n1"]).ok();
+    let waits = farm.run(&["job", "run", "turns", "--json"]).json()["run_id"].to_string();
+    farm.apply(&JOBS.replace("[job.turns]", "[job.turns]\nwhere = { zone = 'z' }"));
+    let said = farm.run(&["explain", "run", &waits, "--json"]).json();
+    assert_eq!(said["held_by"], "nodes", "{said:#}");
+    farm.run(&["job", "rm", "slow", "--yes"]).ok();
+    let said = farm.run(&["explain", "run", &runs]).ok();
+    assert!(said.out.contains(" runs on n1 since "), "{said:?}");
+    let job = farm.run(&["explain", "slow"]);
+    assert!(job.out.contains("there is no job slow"), "{job:?}");
+    farm.run(&["run", "cancel", &runs]).ok();
+    farm.stop_agents();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_resumed_is_said_to_run_only_if_it_will() {
+    let farm = Farm::new().await;
+    let jobs = "[job.off]\ncommand = 'true'\nschedule = '@hourly'\nenabled = false\n[job.loop]\ncommand = 'true'\nschedule = '@continuous'\n";
+    farm.apply(jobs);
+    for (job, says) in [
+        ("off", "it is not enabled, so nothing is due"),
+        ("loop", "its rounds begin again"),
+    ] {
+        farm.run(&["job", "pause", job]).ok();
+        let said = farm.run(&["job", "resume", job]).ok().out;
+        assert!(said.contains(says), "{said}");
+    }
+}

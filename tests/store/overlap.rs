@@ -1,6 +1,6 @@
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::LeaseIdentity;
-use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit_overlapping, withhold};
+use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit, submit_overlapping, withhold};
 use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, open_epoch, promote, sweep, vouch};
 use jiff::Timestamp;
 use serde_json::json;
@@ -283,4 +283,59 @@ async fn promoting_a_job_with_a_live_run_changes_nothing() {
         promote(&farm.db, &["j".to_owned()]).await.unwrap(),
         Vec::<i64>::new()
     );
+}
+
+/// A run that is asked for tomorrow stands in no one's way today.
+#[tokio::test]
+async fn a_run_for_later_holds_up_no_instant_before_it() {
+    for overlap in [Overlap::Skip, Overlap::Queue, Overlap::Replace] {
+        let farm = Farm::new().await;
+        let me = farm.node("a").await;
+        with(&farm, overlap, past(90)).await;
+        let later = submit(&farm.db, "j", &json!({}), Some(past(-3600)), None)
+            .await
+            .unwrap();
+        let fired = farm.fire_at("j", past(90), &[past(90), past(60)]).await;
+        let newest = *fired[0].run_ids.last().unwrap();
+        loop {
+            let held = claims(&farm, &me).await;
+            assert_eq!(held.len(), 1, "{overlap:?}");
+            finish(&farm.db, &[success(&me, &held[0])]).await.unwrap();
+            if held[0].run_id == newest {
+                break;
+            }
+        }
+        let by_hand = Submission {
+            job_id: "j",
+            params: &json!({}),
+            key: None,
+            overlap,
+            by: None,
+        };
+        let made = submit_overlapping(&farm.db, by_hand, true).await.unwrap();
+        assert_eq!((made.skipped, made.live), (0, 0), "{overlap:?}");
+        assert_eq!(claims(&farm, &me).await[0].run_id, made.run_id, "{overlap:?}");
+        assert_eq!(farm.state(later).await, ("due".to_owned(), None), "{overlap:?}");
+    }
+}
+
+#[tokio::test]
+async fn replace_ends_what_was_made_under_an_earlier_rule_and_no_run_by_hand() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Skip, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let old = claims(&farm, &me).await.remove(0);
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let by_hand = claims(&farm, &me).await.remove(0);
+
+    with(&farm, Overlap::Replace, past(60)).await;
+    due_again(&farm, past(60)).await;
+    let fired = farm.fire_at("j", past(60), &[past(60)]).await;
+    assert_eq!(fired[0].cancelling, [old.run_id]);
+    assert!(claims(&farm, &me).await.is_empty(), "the old one still runs");
+    finish(&farm.db, &[success(&me, &by_hand)]).await.unwrap();
+    assert!(claims(&farm, &me).await.is_empty(), "the old one still runs");
+    finish(&farm.db, &[success(&me, &old)]).await.unwrap();
+    assert_eq!(claims(&farm, &me).await[0].run_id, fired[0].run_ids[0]);
 }

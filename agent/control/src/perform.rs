@@ -160,6 +160,9 @@ async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> 
         texts.push(runs::cancelled(id, outcome)?);
         ended.push(id);
     }
+    if texts.is_empty() {
+        runs::cancelled(run_id, outlook(db, run_id).await?)?;
+    }
     Ok(Said {
         what: texts.join("; "),
         runs: ended,
@@ -244,15 +247,18 @@ async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, 
     if !row.paused {
         return Ok(format!("{job_id} is not paused").into());
     }
-    let (next_run, skipped) = due_now::after_pause(&row, &job::spec(&row)?, reading::now(db).await?)?;
+    let spec = job::spec(&row)?;
+    let (next_run, skipped) = due_now::after_pause(&row, &spec, reading::now(db).await?)?;
     if commit {
         job::resume(db, job_id, who).await?;
     }
     let fell: i64 = skipped.iter().map(|fold| fold.count).sum();
-    let next = next_run.map_or_else(
-        || "nothing is due".to_owned(),
-        |at| format!("next run {}", time(at)),
-    );
+    let next = match next_run {
+        _ if !row.enabled => "it is not enabled, so nothing is due".to_owned(),
+        _ if spec.is_continuous() => "its rounds begin again".to_owned(),
+        Some(at) => format!("next run {}", time(at)),
+        None => "nothing is due".to_owned(),
+    };
     let fell = match fell {
         1 => "1 instant fell into the pause and is recorded as skipped".to_owned(),
         n => format!("{n} instants fell into the pause and are recorded as skipped"),

@@ -74,18 +74,23 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
 /// # Errors
 /// 3 when there is no such run.
 pub async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Refusal> {
-    let mut all = runs.to_vec();
+    let mut all = Vec::new();
     for run_id in runs {
         let row = reading::run_row(db, *run_id)
             .await?
             .ok_or_else(|| no_run(*run_id))?;
         let others = reading::firing(db, row.firing).await?;
+        let before = all.len();
         all.extend(
             others
                 .iter()
                 .filter(|other| !other.state.is_final())
                 .map(|other| other.run_id),
         );
+        // One that has ended is left out for the others of its firing; without any it is refused.
+        if all.len() == before || !row.state.is_final() {
+            all.push(*run_id);
+        }
     }
     all.sort_unstable();
     all.dedup();

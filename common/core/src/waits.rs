@@ -66,7 +66,13 @@ pub fn gate(needed: &Needed) -> Option<Gated> {
         return gated("rate", None, None, None);
     }
     let pool = needed.node_pool.as_ref()?;
-    let holder = (needed.holders.iter()).find(|h| h.node_pool.as_ref() == Some(pool));
+    let holders = || (needed.holders.iter()).filter(|h| h.node_pool.as_ref() == Some(pool));
+    let holder = holders().find(|h| {
+        full(
+            needed.node_pool_size,
+            holders().filter(|o| o.node == h.node).count(),
+        )
+    });
     if holder.is_none() && needed.node_pool_size.unwrap_or(0) > 0 {
         return None;
     }
@@ -96,5 +102,36 @@ impl fmt::Display for Gated {
             None if self.size == Some(0) => f.write_str(", which has size 0"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gate;
+    use crate::explain::{Held, Needed};
+
+    #[test]
+    fn a_pool_of_each_node_is_waited_for_only_where_it_is_full() {
+        let needed = |size| Needed {
+            node_pool: Some("gpu".to_owned()),
+            node_pool_size: Some(size),
+            holders: vec![Held {
+                run_id: 4,
+                job_id: "other".to_owned(),
+                node: "n1".to_owned(),
+                since: jiff::Timestamp::UNIX_EPOCH,
+                pool: None,
+                node_pool: Some("gpu".to_owned()),
+                locks: Vec::new(),
+            }],
+            ..Needed::default()
+        };
+        assert_eq!(gate(&needed(2)), None);
+        let said = |size| gate(&needed(size)).map(|gated| gated.to_string());
+        assert_eq!(
+            said(1).as_deref(),
+            Some("pool gpu: run 4 of other on n1 holds it")
+        );
+        assert!(said(0).is_some());
     }
 }

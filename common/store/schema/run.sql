@@ -66,6 +66,13 @@ CREATE TABLE farmhand.run_live (
     CHECK (parents IS NULL OR farmhand.is_readable(parents))
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
+
+-- Whether a run stands in the way of others of its job, and they in its. Not rounds, which are never over, and not what was submitted
+-- for later, until it is to begin. Its names are bound here, so that statements take it up as a part of themselves.
+CREATE FUNCTION farmhand.overlaps(r farmhand.run_live) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN r.kind <> 'continuous' AND NOT (r.kind = 'submitted' AND r.attempt = 0 AND r.ready_at > statement_timestamp());
+
 CREATE UNIQUE INDEX run_live_scheduled ON farmhand.run_live (job_id, due_at, instance, coalesce(node, ''))
     WHERE kind = 'scheduled';
 CREATE INDEX run_live_claim ON farmhand.run_live (priority DESC, ready_at, run_id)

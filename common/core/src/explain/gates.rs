@@ -119,7 +119,8 @@ impl Walk {
         };
         self.overlap(live, known);
         let ready = live.filter(|live| live.ready_at <= facts.now);
-        self.needs(&known.spec, ready.zip(known.needed.as_ref()));
+        let made_from = known.made_from.as_ref().unwrap_or(&known.spec);
+        self.needs(made_from, ready.zip(known.needed.as_ref()));
         if let Some(live) = live.filter(|live| !live.queued() && live.ready_at > facts.now) {
             self.closed(
                 Gate::Ready,
@@ -134,8 +135,8 @@ impl Walk {
                 },
             );
         }
-        self.places(facts, known, live);
-        let hold = known.spec.hold;
+        self.places(facts, known, &made_from.placement, live);
+        let hold = made_from.hold;
         if facts.claims_open && i128::from(facts.held_ms) < hold.as_millis().cast_signed() {
             self.closed(
                 Gate::Database,
@@ -179,12 +180,22 @@ impl Walk {
                 .filter(|reason| *reason != run.state.as_str())
                 .map_or_else(String::new, |reason| format!(": {reason}"));
             let rule = match run.state {
+                RunState::Lost if run.reason.as_deref() == Some("its node is gone") => {
+                    "; no other node may run it"
+                }
                 RunState::Lost => "; it is not run again, as on_lost = \"fail\" says",
                 _ => "",
             };
             let text = format!("{ran}: run {} {}{by}{why}{rule}", run.run_id, run.state);
             self.open(Gate::Fired, text.clone());
             return Some(text);
+        }
+        // A backfill makes runs for what was skipped, too.
+        if outcomes
+            .iter()
+            .any(|o| known.live.iter().any(|live| live.run_id == o.run_id))
+        {
+            return None;
         }
         let skipped = outcomes.iter().find(|o| o.state == RunState::Skipped)?;
         let reason = skipped.reason.as_deref().unwrap_or("no reason");

@@ -11,6 +11,8 @@ mod needs_tests;
 mod observed_tests;
 mod places;
 #[cfg(test)]
+mod runs_tests;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod tests;
@@ -97,6 +99,8 @@ pub struct Facts {
 pub struct Known {
     /// Its present definition.
     pub spec: JobSpec,
+    /// The definition that the run in question was made from, if it is another one.
+    pub made_from: Option<JobSpec>,
     /// When its first revision was applied.
     pub since: Timestamp,
     /// When the present one was.
@@ -281,6 +285,8 @@ pub struct Live {
     pub attempt: i32,
     /// The only node that may run it.
     pub node: Option<String>,
+    /// Whether other runs of its job wait for it.
+    pub overlaps: bool,
 }
 
 /// What the claim statement looks at in a node.

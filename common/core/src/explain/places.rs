@@ -2,7 +2,7 @@
 
 use super::gates::Walk;
 use super::{Facts, Gate, Known, Live, Node};
-use crate::definition::Overlap;
+use crate::definition::{Overlap, Placement};
 use crate::health::NodeState;
 use crate::text::{count, count_of};
 
@@ -15,6 +15,7 @@ impl Walk {
             return;
         }
         let before: Vec<String> = (known.live.iter())
+            .filter(|other| other.overlaps && (live.node.is_none() || other.node == live.node))
             .filter(|other| other.run_id != live.run_id && (!other.queued() || other.due_at < live.due_at))
             .map(|other| match &other.running_at {
                 Some(node) => format!("run {} on {node}", other.run_id),
@@ -33,10 +34,15 @@ impl Walk {
         );
     }
 
-    pub(super) fn places(&mut self, facts: &Facts, known: &Known, live: Option<&Live>) {
-        let spec = &known.spec;
+    pub(super) fn places(
+        &mut self,
+        facts: &Facts,
+        known: &Known,
+        placement: &Placement,
+        live: Option<&Live>,
+    ) {
         let fits = |node: &&Node| {
-            spec.placement.lacking(&node.labels).is_empty()
+            placement.lacking(&node.labels).is_empty()
                 && live
                     .and_then(|l| l.node.as_ref())
                     .is_none_or(|only| *only == node.address)
@@ -47,7 +53,7 @@ impl Walk {
             let only = live.and_then(|l| l.node.clone());
             let what = match only {
                 Some(node) => format!("it belongs to node {node}, which the farm does not know"),
-                None => format!("no node has the labels {}", spec.placement),
+                None => format!("no node has the labels {placement}"),
             };
             self.closed(
                 Gate::Placement,

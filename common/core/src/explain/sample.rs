@@ -26,6 +26,7 @@ pub(super) fn facts() -> Facts {
                 command: Some(Command::Shell("true".to_owned())),
                 ..JobSpec::default()
             },
+            made_from: None,
             since: at("2027-01-01T00:00:00Z"),
             applied_at: at("2027-01-01T00:00:00Z"),
             paused: None,
@@ -65,6 +66,7 @@ pub(super) fn live(gate: Option<&str>) -> Live {
         claimed_at: None,
         attempt: 0,
         node: None,
+        overlaps: true,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::nodes::NodeState;
@@ -9,7 +10,7 @@ use super::page::every;
 use super::run::{RunRow, run_row};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::jobs::{self, Listed};
+use crate::jobs::{self, Listed, RevisionItem, revisions_before};
 use crate::pools::{GateFacts, gate_facts};
 use crate::protocol;
 
@@ -63,7 +64,10 @@ struct Clock {
 }
 
 async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> Result<Facts, StoreError> {
-    let row = jobs::job(db, name).await?;
+    let row = match jobs::job(db, name).await? {
+        None if run.is_some() => (jobs::revisions(db, name, 1).await?.pop()).map(|last| deleted(name, last)),
+        row => row,
+    };
     let status: Clock = db.one(stmt!("reading_clock"), &[]).await?;
     let nodes = every(|paging| async move { super::nodes(db, None, &paging).await }).await?;
     let known = match row {
@@ -96,6 +100,28 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> 
     })
 }
 
+/// What is left of a job that was deleted: runs of it may go on.
+fn deleted(name: &str, last: RevisionItem) -> Listed {
+    Listed {
+        job_id: name.to_owned(),
+        rev: last.rev,
+        enabled: true,
+        observe: false,
+        paused: false,
+        paused_by: None,
+        paused_at: None,
+        pause_reason: None,
+        scheduled: false,
+        next_run: None,
+        decided_until: None,
+        source: last.source,
+        applied_by: last.applied_by,
+        applied_at: last.applied_at,
+        spec: last.spec,
+        running_at: None,
+    }
+}
+
 async fn known(
     db: &Db,
     row: &Listed,
@@ -109,13 +135,21 @@ async fn known(
         None => Vec::new(),
     };
     let live = live_runs(db, &row.job_id, run).await?;
-    let needed = match subject(&live, at, run) {
+    let subject = subject(&live, at, run);
+    let needed = match subject {
         Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
+        None => None,
+    };
+    let made_from = match subject.filter(|run| run.rev != row.rev) {
+        Some(run) => revisions_before(db, &row.job_id, Some(run.rev + 1), 1)
+            .await?
+            .pop(),
         None => None,
     };
     let triggers = protocol::triggers(db, &row.job_id).await?;
     Ok(Known {
-        spec: spec(row)?,
+        spec: spec(&row.job_id, &row.spec)?,
+        made_from: (made_from.map(|made| spec(&row.job_id, &made.spec))).transpose()?,
         since: first.map_or(row.applied_at, |known| known.first_applied),
         applied_at: row.applied_at,
         paused: row.paused.then(|| Paused {
@@ -170,11 +204,11 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
     }
 }
 
-fn spec(row: &Listed) -> Result<JobSpec, StoreError> {
-    serde_json::from_value(row.spec.clone()).map_err(|error| {
+fn spec(job_id: &str, stored: &Value) -> Result<JobSpec, StoreError> {
+    JobSpec::deserialize(stored).map_err(|error| {
         StoreError::Refused(format!(
             "the definition of {} cannot be read ({error}): a newer version may have applied it, use that one",
-            row.job_id
+            job_id
         ))
     })
 }

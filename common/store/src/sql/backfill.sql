@@ -16,7 +16,7 @@ WITH j AS MATERIALIZED (
             OR d.due_at < (SELECT min(v.applied_at) FROM farmhand.job_revision v WHERE v.job_id = $1))
 ), place AS MATERIALIZED (
     SELECT n.address AS node, EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = $1
-        AND (n.address IS NULL OR r.node = n.address)) AS live
+        AND farmhand.overlaps(r) AND (n.address IS NULL OR r.node = n.address)) AS live
     FROM j
     LEFT JOIN farmhand.node n ON j.each_node AND n.state = 'ready'
         AND (j.placement IS NULL OR n.labels @> ANY (j.placement))

@@ -2,7 +2,7 @@
 WITH given AS MATERIALIZED (
     SELECT j.*, g.skip AS unwanted, CASE WHEN j.instances > 1 THEN nextval('farmhand.run_id_seq') END AS firing,
         EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.node = $2
-            AND (j.overlap <> 'replace' OR r.state = 'running')) AS live
+            AND farmhand.overlaps(r) AND (j.overlap <> 'replace' OR r.state = 'running')) AS live
     FROM json_to_recordset($1) AS g(job_id text, skip text)
     JOIN farmhand.job j ON j.job_id = g.job_id
 ), decided AS MATERIALIZED (
@@ -11,6 +11,7 @@ WITH given AS MATERIALIZED (
 ), dropped AS (
     DELETE FROM farmhand.run_live r USING decided d
     WHERE d.skip IS NULL AND d.overlap = 'replace' AND r.job_id = d.job_id AND r.node = $2 AND r.state = 'due'
+        AND (r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'))
     RETURNING r AS run
 ), replaced AS (
     INSERT INTO farmhand.run_history

@@ -18,13 +18,15 @@ WITH given AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id = ANY (ARRAY(
             SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND NOT g.observe AND cardinality(g.due) > 0))
-        AND r.overlap = 'replace'
+        -- Runs by hand and those of a backfill go on, unless they were made to be replaced.
+        AND (r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'))
         AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
                 AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
             WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
-    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'
+    -- Whatever rule it was made under: its end lets go of what waits for it.
+    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
     WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
     RETURNING r.run_id, r.job_id, r.node
 ), dropped AS (
@@ -41,7 +43,7 @@ WITH given AS MATERIALIZED (
             WHEN 'allow' THEN false
             WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
                 AND (n.address IS NULL OR a.node = n.address))
-            ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
+            ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND farmhand.overlaps(r)
                 AND (n.address IS NULL OR r.node = n.address)) END AS live,
         CASE WHEN g.overlap = 'queue' THEN (SELECT count(*) FROM (
             SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)

@@ -1,4 +1,5 @@
-SELECT r.run_id, r.rev, r.due_at, r.ready_at, r.created_at, r.gate, r.reason, r.running_at, r.claimed_at, r.attempt, r.node
+SELECT r.run_id, r.rev, r.due_at, r.ready_at, r.created_at, r.gate, r.reason, r.running_at, r.claimed_at, r.attempt, r.node,
+    farmhand.overlaps(r) AS overlaps
 FROM farmhand.run_live r
 WHERE r.run_id = ANY (ARRAY(SELECT l.run_id FROM farmhand.run_live l WHERE l.job_id = $1
     ORDER BY l.due_at, l.run_id LIMIT 1000) || $2::bigint)

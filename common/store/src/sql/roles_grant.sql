@@ -184,6 +184,7 @@ BEGIN
             ('ran_ms', ARRAY['agent', 'operator', 'viewer']),
             -- Checks of tables ask it as whoever writes.
             ('is_readable', ARRAY['agent', 'operator']),
+            ('overlaps', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('why_not_as', ARRAY['agent', 'operator']),

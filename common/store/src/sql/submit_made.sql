@@ -11,4 +11,5 @@ WITH made AS (
 )
 SELECT (SELECT count(*) FROM made) AS runs,
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r
-        WHERE r.job_id = $1 AND r.run_id <> $2 AND r.firing IS DISTINCT FROM $2 LIMIT 1000) o) AS live
+        WHERE r.job_id = $1 AND r.run_id <> $2 AND r.firing IS DISTINCT FROM $2
+            AND farmhand.overlaps(r) LIMIT 1000) o) AS live

@@ -1,8 +1,7 @@
--- What this transaction submitted just now meets the job's other live runs, on its own node for each-node jobs. Rounds of a
--- continuous job are never over, and it runs beside them.
+-- What this transaction submitted just now meets the job's other live runs, on its own node for each-node jobs.
 WITH live AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
-    WHERE r.job_id = $1 AND r.kind <> 'continuous' AND r.xmin <> pg_current_xact_id()::xid
+    WHERE r.job_id = $1 AND farmhand.overlaps(r) AND r.xmin <> pg_current_xact_id()::xid
     ORDER BY r.run_id FOR UPDATE
 ), rival AS MATERIALIZED (
     SELECT l.run FROM live l WHERE EXISTS (SELECT FROM farmhand.run_live r

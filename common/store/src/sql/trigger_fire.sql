@@ -10,13 +10,15 @@ WITH given AS MATERIALIZED (
 ), rival AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id IN (SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND g.unwanted IS NULL)
-        AND r.overlap = 'replace'
+        -- Runs by hand and those of a backfill go on, unless they were made to be replaced.
+        AND (r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'))
         AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
                 AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
             WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
-    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'
+    -- Whatever rule it was made under: its end lets go of what waits for it.
+    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
     FROM rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'running'
     RETURNING r.run_id, r.job_id, r.node
 ), dropped AS (
@@ -31,7 +33,7 @@ WITH given AS MATERIALIZED (
             WHEN 'allow' THEN false
             WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
                 AND (n.address IS NULL OR a.node = n.address))
-            ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
+            ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND farmhand.overlaps(r)
                 AND (n.address IS NULL OR r.node = n.address)) END AS live,
         CASE WHEN g.overlap = 'queue' THEN (SELECT count(*) FROM (
             SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
