@@ -134,6 +134,20 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     // With the same key the same runs, without it none a second time.
     let repeated = send(f.port, "POST", path, &headers, &choice).await.json();
     assert_eq!(repeated["runs"], again["runs"]);
+    // Also when what it made matches the choice itself.
+    let new = again["runs"][0].as_i64().expect("a number");
+    super::actions::until(&f, new, "succeeded").await;
+    let more = json!({"state": ["failed", "succeeded"], "since": "2020-01-01T00:00:00Z"}).to_string();
+    let repeated = send(f.port, "POST", path, &headers, &more).await.json();
+    assert_eq!(repeated["runs"], again["runs"]);
+    for question in ["firing=true", "firing=true&preview=true"] {
+        let ended = format!("/api/v1/runs/{new}/cancel?{question}");
+        let refused = f.post(&token, &ended, "").await.problem(409);
+        assert_eq!(
+            refused["title"],
+            format!("run {new} has already ended: succeeded")
+        );
+    }
     let none = f.post(&token, path, &choice).await.json();
     let said = "no run matches; there is nothing to do; 4 runs were run again already and are left out";
     assert_eq!((&none["runs"], &none["what"]), (&json!([]), &json!(said)));

@@ -82,6 +82,18 @@ async fn what_status_names_is_acknowledged_listed_and_taken_back() {
     farm.run(&["ack", "--remove", "failing:backup"]).ok();
     assert!(status().contains("! 1 job is failing: backup"));
 
+    // One of more than a list of the verdict shows.
+    let many = "INSERT INTO farmhand.job_stat (job_id, consecutive_failures)
+        SELECT job_id, 5 FROM farmhand.job ON CONFLICT (job_id) DO UPDATE SET consecutive_failures = 5, last_success = NULL";
+    let jobs: String = (0..25)
+        .map(|n| format!("[job.many-{n:02}]\ncommand = [\"true\"]\n"))
+        .collect();
+    farm.apply(&jobs);
+    sql.batch_execute(many).await.unwrap();
+    for n in (0..25).rev() {
+        farm.run(&["ack", &format!("failing:many-{n:02}")]).ok();
+    }
+
     farm.run(&["ack", "--remove", "failing:backup"])
         .refused(3, &["failing:backup is not acknowledged"]);
     farm.run(&["ack", "failing:nope"])

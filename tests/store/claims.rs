@@ -206,6 +206,15 @@ async fn cordoned_and_draining_nodes_claim_nothing_until_told_otherwise() {
     let drain = Withhold::Drain { within: None };
     withhold(&farm.db, "a", drain, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
+    // Nor is anything ended any more when a drain that ends runs gives way to a cordon, which does not.
+    let soon = Some(std::time::Duration::from_secs(600));
+    withhold(&farm.db, "a", Withhold::Drain { within: soon }, "eve")
+        .await
+        .unwrap();
+    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
+    let drains =
+        "SELECT count(*) FROM farmhand.node WHERE draining OR drain_until IS NOT NULL OR NOT cordoned";
+    assert_eq!(farm.i64(drains).await, 0);
     withhold(&farm.db, "a", Withhold::Resume, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
     assert!(

@@ -22,7 +22,7 @@ pub async fn acknowledge(
     commit: bool,
 ) -> Result<String, Refusal> {
     let (cause, lasts, note) = (parsed(cause)?, duration(lasts)?, line("note", note)?);
-    let farm = reading::farm(db).await?;
+    let farm = reading::whole_farm(db).await?;
     if !farm.findings.iter().any(|found| found.causes.contains(&cause)) {
         return Err(
             Refusal::new(Kind::NotFound, format!("{cause} is not a cause at this moment"))

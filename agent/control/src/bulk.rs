@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::Db;
-use farmhand_store::jobs::{Once, retried_runs};
+use farmhand_store::jobs::{Once, made_with, retried_runs};
 use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
 use jiff::Timestamp;
 
@@ -180,7 +180,13 @@ impl Chosen {
             let rows = i64::try_from(page.items.len()).unwrap_or(MOST);
             // A page that is not full looked through all that one may.
             looked += if rows < MOST { SCANNED } else { MOST };
-            let items: Vec<RunItem> = page.items.into_iter().filter(fits).collect();
+            let mut items: Vec<RunItem> = page.items.into_iter().filter(fits).collect();
+            if let Some(once) = once.filter(|_| ended && !items.is_empty()) {
+                // What the first request made is its answer, and is not chosen by a repetition.
+                let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
+                let made = made_with(db, &numbers, once).await?;
+                items.retain(|run| !made.contains(&run.run_id));
+            }
             let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
             let retried = if ended && !numbers.is_empty() {
                 retried_runs(db, &numbers, once).await?

@@ -175,11 +175,11 @@ CREATE TRIGGER note_runs AFTER INSERT ON farmhand.run_live REFERENCING NEW TABLE
 CREATE TRIGGER note_runs AFTER INSERT ON farmhand.run_history REFERENCING NEW TABLE AS made
     FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
     EXECUTE FUNCTION farmhand.note_runs();
-CREATE TRIGGER note_change AFTER UPDATE OF cordoned, draining, leaving, session, open, ttl_ms, lease_until, slots, labels ON farmhand.node
-    FOR EACH ROW WHEN ((NEW.cordoned, NEW.draining) IS DISTINCT FROM (OLD.cordoned, OLD.draining)
+CREATE TRIGGER note_change AFTER UPDATE OF cordoned, draining, drain_until, leaving, session, open, ttl_ms, lease_until, slots, labels ON farmhand.node
+    FOR EACH ROW WHEN ((NEW.cordoned, NEW.draining, NEW.drain_until) IS DISTINCT FROM (OLD.cordoned, OLD.draining, OLD.drain_until)
         OR NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
-    EXECUTE FUNCTION farmhand.note_change('', 'cordoned', 'draining', 'leaving', 'session', 'open', 'ttl_ms', 'lease_until',
-        'slots', 'labels');
+    EXECUTE FUNCTION farmhand.note_change('', 'cordoned', 'draining', 'drain_until', 'leaving', 'session', 'open', 'ttl_ms',
+        'lease_until', 'slots', 'labels');
 CREATE TRIGGER note_removal AFTER DELETE ON farmhand.node
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'session', 'labels');
 CREATE TRIGGER note_removal AFTER DELETE ON farmhand.refusal

@@ -57,7 +57,7 @@ pub(super) async fn run(args: &AckArgs, as_json: bool) -> Outcome {
 /// All that have not expired, and whether there is such a cause now that they hold for.
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let all = acknowledgements(db).await?;
-    let farm = reading::farm(db).await?;
+    let farm = reading::whole_farm(db).await?;
     if as_json {
         let rows: Vec<_> = (all.iter())
             .map(|known| {

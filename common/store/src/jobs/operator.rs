@@ -320,6 +320,21 @@ pub async fn retry_one(
     })
 }
 
+/// Of these runs, those that retries with `once` made.
+pub async fn made_with(db: &Db, runs: &[i64], once: Once<'_>) -> Result<Vec<i64>, StoreError> {
+    let rows: Vec<(i64,)> = db
+        .rows(
+            stmt!("once_made"),
+            &[
+                (&once.token_id, Type::INT8),
+                (&once.key, Type::TEXT),
+                (&runs, Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|(run_id,)| run_id).collect())
+}
+
 /// Of these runs, those that a later retry repeats; not what was made with `once`, which is answered again.
 pub async fn retried_runs(db: &Db, runs: &[i64], once: Option<Once<'_>>) -> Result<Vec<i64>, StoreError> {
     let rows: Vec<(i64,)> = db

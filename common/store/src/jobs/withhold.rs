@@ -26,7 +26,7 @@ pub enum Withhold {
 /// Records what is asked of a node, by whom, as an event too; false for an unknown address.
 pub async fn withhold(db: &Db, address: &str, order: Withhold, by: &str) -> Result<bool, StoreError> {
     let (cordon, drain, within) = match order {
-        Withhold::Cordon => (Some(true), None, None),
+        Withhold::Cordon => (Some(true), Some(false), None),
         Withhold::Drain { within } => (None, Some(true), within),
         Withhold::Resume => (Some(false), Some(false), None),
     };

@@ -28,6 +28,9 @@ use super::troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJ
 
 /// Rows of each list.
 const ROWS: i64 = 20;
+/// Where every cause matters, and not only what leads.
+const ALL: i64 = 10_000;
+
 /// The farm at this moment. Lists hold at most 20 rows, those that are not acknowledged first; counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
@@ -136,10 +139,19 @@ impl WaitingRun {
 
 /// Reads the moment and judges it.
 pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
+    rows(db, ROWS).await
+}
+
+/// The same with longer lists, so that no cause is left out of them.
+pub async fn whole_farm(db: &Db) -> Result<FarmNow, StoreError> {
+    rows(db, ALL).await
+}
+
+async fn rows(db: &Db, most: i64) -> Result<FarmNow, StoreError> {
     let mut now: FarmNow = db
         .one(
             stmt!("reading_farm"),
-            &[(&ROWS, Type::INT8), (&FLAPS, Type::INT8)],
+            &[(&most, Type::INT8), (&FLAPS, Type::INT8)],
         )
         .await?;
     now.stuck
@@ -151,7 +163,7 @@ pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
             gated.insert(run.run_id, holds);
         }
     }
-    now.judged(gated);
+    now.judged(gated, most);
     Ok(now)
 }
 
@@ -188,7 +200,7 @@ pub async fn status(db: &Db) -> Result<FarmStatus, StoreError> {
 
 impl FarmNow {
     /// With the verdict of what was read; `gated` by run.
-    fn judged(&mut self, mut gated: BTreeMap<i64, Gated>) {
+    fn judged(&mut self, mut gated: BTreeMap<i64, Gated>, most: i64) {
         let nothing_ready = self.count(NodeState::Ready) == 0;
         let needs: Vec<WaitsFor> = (self.waits.iter())
             .map(|run| run.needs(nothing_ready, gated.remove(&run.run_id)))
@@ -201,7 +213,7 @@ impl FarmNow {
             runs.min_by_key(|run| (run.ready_at, run.run_id)).cloned()
         };
         (self.oldest_due, self.oldest_gated) = (oldest(false), oldest(true));
-        self.findings = judge(&self.facts(&needs));
+        self.findings = judge(&self.facts(&needs, most));
         self.level = level(&self.findings);
     }
 
@@ -209,8 +221,8 @@ impl FarmNow {
         self.nodes.get(&state).copied().unwrap_or(0)
     }
 
-    fn facts(&self, needs: &[WaitsFor]) -> FarmFacts {
-        let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
+    fn facts(&self, needs: &[WaitsFor], most: i64) -> FarmFacts {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
         let by = |cause: Cause| self.acknowledged.get(&cause).cloned();
         let waiting = |gated: bool| {
             let runs = self

@@ -32,7 +32,7 @@ fn quiet() -> FarmNow {
 fn told(change: impl FnOnce(&mut FarmNow), gated: Option<Gated>) -> (FarmNow, Vec<String>) {
     let mut now = quiet();
     change(&mut now);
-    now.judged(gated.map(|gated| (7, gated)).into_iter().collect());
+    now.judged(gated.map(|gated| (7, gated)).into_iter().collect(), ROWS);
     let texts = now.findings.iter().map(|found| found.text.clone()).collect();
     (now, texts)
 }

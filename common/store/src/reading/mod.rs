@@ -38,7 +38,7 @@ pub use bars::{Bar, BarEnd, FenceMark, Successor, was_expired};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events, events_after};
 pub use explain::{explain, explain_run, live_runs};
-pub use farm::{FarmNow, FarmStatus, FarmTotals, WaitingRun, farm, status};
+pub use farm::{FarmNow, FarmStatus, FarmTotals, WaitingRun, farm, status, whole_farm};
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
