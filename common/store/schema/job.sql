@@ -50,9 +50,11 @@ CREATE INDEX job_by_seq ON farmhand.job (seq);
 CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE continuous;
 
 -- Whether agents can read a document: it is not nested too deep, and its numbers fit into theirs. One that they cannot read would keep
--- them from all others. Its names are bound here, so that a CHECK takes it up as a part of itself.
+-- them from all others. With a path of its own it is called, where a check that took it up as a part of itself would be planned anew for
+-- each row that is written.
 CREATE FUNCTION farmhand.is_readable(document jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
 RETURN NOT (document @? '$.**{100}' OR document @? '$.** ? (@.type() == "number" && (@ > 1e308 || @ < -1e308))');
 
 CREATE TABLE farmhand.job_revision (
