@@ -300,3 +300,51 @@ async fn a_run_whose_pool_nobody_can_enter_keeps_no_lock() {
     let run = farm.submitted("x").await;
     assert_eq!(ids(&gated(&farm, &a, 9).await), [run]);
 }
+
+#[tokio::test]
+async fn nothing_is_kept_for_a_node_that_refuses_the_run() {
+    let farm = Farm::new().await;
+    let (a, _b, c) = (farm.node("a").await, farm.node("b").await, farm.node("c").await);
+    farm.held_run(&c, "plain", spec()).await;
+    farm.needy("signed", locked(&["x"])).await;
+    farm.needy("x", locked(&["x"])).await;
+    farm.sql
+        .batch_execute(
+            "UPDATE farmhand.node SET slots = 1 WHERE address = 'c';
+             INSERT INTO farmhand.refusal (job_id, rev, address, why, first_at, at)
+             SELECT 'signed', 1, n, 'no key', now(), now() FROM unnest('{a,b}'::text[]) n",
+        )
+        .await
+        .unwrap();
+    farm.submitted("signed").await;
+    let x = farm.submitted("x").await;
+    assert_eq!(
+        ids(&gated(&farm, &a, 9).await),
+        [x],
+        "the only one that takes it has no slot"
+    );
+}
+
+#[tokio::test]
+async fn a_run_of_an_older_revision_forgets_no_start_of_the_present_rate() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let job = |rate: &str| JobSpec {
+        rate: Some(rate.parse().unwrap()),
+        ..spec()
+    };
+    farm.needy("j", job("5/1m")).await;
+    farm.submitted("j").await;
+    let held = gated(&farm, &a, 9).await;
+    retry(&farm.db, &[failure(&a, &held[0], Duration::ZERO)])
+        .await
+        .unwrap();
+    farm.needy("j", job("2/1h")).await;
+    farm.sql
+        .batch_execute("UPDATE farmhand.rate_start SET at = at - interval '2 minutes'")
+        .await
+        .unwrap();
+    assert_eq!(gated(&farm, &a, 9).await.len(), 1, "the retry, by its own rate");
+    farm.submitted("j").await;
+    assert!(gated(&farm, &a, 9).await.is_empty(), "two starts within the hour");
+}

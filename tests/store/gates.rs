@@ -7,7 +7,7 @@ use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, JobChange, PoolChange, apply_all, backfill, cancel, retry_run, submit,
 };
-use farmhand_store::pools::set_pool;
+use farmhand_store::pools::{gate_facts, set_pool};
 use farmhand_store::protocol::{Claimed, claim, claim_gated, finish, retry, sweep};
 use farmhand_store::reading::pool;
 use serde_json::json;
@@ -297,4 +297,57 @@ async fn cancelling_a_waiting_run_leaves_its_turn_to_the_next() {
     cancel(&farm.db, runs[0], "eve").await.unwrap();
     assert_eq!(ids(&gated(&farm, &a, 9).await), [runs[1]]);
     sweep(&farm.db).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_rate_is_nobodys_reason() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let rated = JobSpec {
+        rate: Some("1/1h".parse().unwrap()),
+        ..locked(&["x"])
+    };
+    farm.needy("rated", rated).await;
+    farm.needy("x", locked(&["x"])).await;
+    farm.submitted("rated").await;
+    let held = gated(&farm, &a, 9).await;
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    farm.submitted("rated").await;
+    let run = farm.submitted("x").await;
+    assert_eq!(reason(&farm, run).await, None, "it is only to be claimed");
+    let facts = gate_facts(&farm.db, "x", 1, run).await.unwrap().unwrap();
+    assert_eq!(facts.before, []);
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [run]);
+}
+
+#[tokio::test]
+async fn a_pool_of_each_node_that_is_full_where_the_run_may_run_is_its_reason() {
+    let farm = Farm::new().await;
+    farm.node("a").await;
+    let g = farm.node_with("g", json!({"gpu": "yes"})).await;
+    farm.pool("disk", 1).await;
+    let job = JobSpec {
+        node_pool: Some("disk".to_owned()),
+        placement: [("gpu".to_owned(), "yes".to_owned())].into(),
+        ..spec()
+    };
+    farm.needy("j", job).await;
+    let (_first, second) = (farm.submitted("j").await, farm.submitted("j").await);
+    let held = gated(&farm, &g, 9).await;
+    let pool_full = async || {
+        let facts = gate_facts(&farm.db, "j", 1, second).await.unwrap().unwrap();
+        (reason(&farm, second).await, facts.pool_full)
+    };
+    let full = (Some("pool".to_owned()), true);
+    assert_eq!(pool_full().await, full, "a has a place that it cannot use");
+    finish(&farm.db, &[success(&g, &held[0])]).await.unwrap();
+    farm.sql
+        .batch_execute("UPDATE farmhand.node SET cordoned = true WHERE address = 'g'")
+        .await
+        .unwrap();
+    assert_eq!(
+        pool_full().await,
+        (None, false),
+        "it waits for a node, not for the pool"
+    );
 }

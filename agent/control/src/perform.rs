@@ -373,7 +373,7 @@ async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Resu
     let mut what = format!(
         "{name}: {size} places instead of {}; {} runs are in it, {} wait",
         pool.size,
-        pool.holders.len(),
+        pool.in_use + pool.on_nodes.values().sum::<i64>(),
         pool.waiting
     );
     if size != pool.file_size {

@@ -65,7 +65,7 @@ pub fn gate(needed: &Needed) -> Option<Gated> {
     if needed.rate_free_at.is_some_and(|at| at > needed.now) {
         return gated("rate", None, None, None);
     }
-    let pool = needed.node_pool.as_ref()?;
+    let pool = needed.node_pool.as_ref().filter(|_| needed.pool_full)?;
     let holders = || (needed.holders.iter()).filter(|h| h.node_pool.as_ref() == Some(pool));
     let holder = holders().find(|h| {
         full(
@@ -73,9 +73,6 @@ pub fn gate(needed: &Needed) -> Option<Gated> {
             holders().filter(|o| o.node == h.node).count(),
         )
     });
-    if holder.is_none() && needed.node_pool_size.unwrap_or(0) > 0 {
-        return None;
-    }
     gated("pool", Some(pool), needed.node_pool_size, holder)
 }
 
@@ -115,6 +112,7 @@ mod tests {
         let needed = |size| Needed {
             node_pool: Some("gpu".to_owned()),
             node_pool_size: Some(size),
+            pool_full: size < 2,
             holders: vec![Held {
                 run_id: 4,
                 job_id: "other".to_owned(),

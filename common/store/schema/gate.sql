@@ -125,8 +125,10 @@ BEGIN
 END
 $$;
 
--- A ready node with a free slot that may run this, but for one; NULL: none.
-CREATE FUNCTION farmhand.free_node(wanted text, wanted_labels jsonb[], other_than text DEFAULT NULL) RETURNS text
+-- A ready node with a free slot that may run this, but for one; NULL: none. A revision ("REV JOB") is not for nodes that leave it to
+-- others.
+CREATE FUNCTION farmhand.free_node(wanted text, wanted_labels jsonb[], revision text, other_than text DEFAULT NULL)
+RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -134,6 +136,7 @@ SELECT n.address FROM farmhand.node n
 WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address IS DISTINCT FROM other_than
     AND (wanted IS NULL OR n.address = wanted) AND (wanted_labels IS NULL OR n.labels @> ANY (wanted_labels))
     AND n.slots > (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address)
+    AND (wanted IS NOT NULL OR revision <> ALL (farmhand.left_to_others(n.address)))
 LIMIT 1
 $$;
 
@@ -155,6 +158,20 @@ AS $$
 SELECT CASE WHEN (SELECT max(s.at) FROM farmhand.rate_start s WHERE s.job_id = job) <= clock_timestamp() THEN (
     SELECT s.at + window_ms * interval '1 millisecond' FROM farmhand.rate_start s
     WHERE s.job_id = job ORDER BY s.at DESC OFFSET most - 1 LIMIT 1) END
+$$;
+
+-- Whether a waiting run may keep its locks from those behind it: not while it waits for its rate, for a pool without places, or for
+-- a node.
+CREATE FUNCTION farmhand.may_keep(w farmhand.waiting) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT (w.rate_count IS NULL
+        OR coalesce(farmhand.rate_free_at(w.job_id, w.rate_count, w.rate_ms) <= statement_timestamp(), true))
+    AND NOT EXISTS (SELECT FROM unnest(ARRAY[w.pool, w.node_pool]) AS u(name) WHERE u.name IS NOT NULL
+        AND NOT EXISTS (SELECT FROM farmhand.pool p WHERE p.name = u.name AND p.size > 0))
+    AND EXISTS (SELECT FROM farmhand.node m WHERE m.state = 'ready' AND (w.node IS NULL OR m.address = w.node)
+        AND (w.placement IS NULL OR m.labels @> ANY (w.placement)))
 $$;
 
 -- Claims waiting runs for a session, with all that each needs at once, and returns them.
@@ -286,7 +303,7 @@ BEGIN
         IF NOT c.ours OR node_full THEN
             CONTINUE WHEN c.locks = '{}' AND c.pool IS NULL;
             CONTINUE WHEN c.ours AND c.node_pool = ANY (awaited_here)
-                OR NOT c.ours AND farmhand.free_node(c.node, c.placement, at_address) IS NULL;
+                OR NOT c.ours AND farmhand.free_node(c.node, c.placement, c.rev || ' ' || c.job_id, at_address) IS NULL;
             IF c.ours THEN
                 awaited_here := awaited_here || c.node_pool;
             END IF;
@@ -323,8 +340,11 @@ BEGIN
             node_free := jsonb_set(node_free, ARRAY[c.node_pool], to_jsonb((node_free->>c.node_pool)::integer - 1));
         END IF;
         IF c.rate_count IS NOT NULL THEN
+            -- A run of an older revision forgets nothing that counts for the present one.
             DELETE FROM farmhand.rate_start s
-                WHERE s.job_id = c.job_id AND s.at <= now - c.rate_ms * interval '1 millisecond';
+                WHERE s.job_id = c.job_id AND s.at <= now - greatest(c.rate_ms, (SELECT n.rate_ms FROM farmhand.job j
+                    JOIN farmhand.need n ON n.job_id = j.job_id AND n.rev = j.rev WHERE j.job_id = c.job_id))
+                    * interval '1 millisecond';
             INSERT INTO farmhand.rate_start (job_id, at, run_id, attempt)
                 SELECT c.job_id, now, r.run_id, r.attempt FROM farmhand.run_live r WHERE r.run_id = c.run_id;
         END IF;
@@ -386,7 +406,7 @@ BEGIN
                 CROSS JOIN LATERAL unnest(h.locks) AS l(name)), '{}')
             OR farmhand.any_leased(n.locks)
             OR (n.locks <> '{}' AND EXISTS (SELECT FROM farmhand.waiting w WHERE w.locks && n.locks
-                AND w.ready_at <= statement_timestamp()
+                AND w.ready_at <= statement_timestamp() AND farmhand.may_keep(w)
                 AND (-w.priority, w.ready_at, w.run_id) < (-of_priority, of_ready, of_run))) THEN
         RETURN 'lock';
     END IF;
@@ -394,12 +414,15 @@ BEGIN
             AND farmhand.rate_free_at(of_job, n.rate_count, n.rate_ms) > statement_timestamp() THEN
         RETURN 'rate';
     END IF;
-    -- Full on every node that could be asked.
-    IF n.node_pool IS NOT NULL AND NOT EXISTS (
-            SELECT FROM farmhand.node m WHERE m.state = 'ready' AND (of_node IS NULL OR m.address = of_node)
-                AND coalesce((SELECT p.size FROM farmhand.pool p WHERE p.name = n.node_pool), 0)
-                    > (SELECT count(*) FROM farmhand.holding h
-                        WHERE h.node_pool = n.node_pool AND h.running_at = m.address)) THEN
+    -- Full on every node that may run it. Where none of them is ready, it waits for a node.
+    IF n.node_pool IS NOT NULL AND (
+            SELECT bool_and(coalesce((SELECT p.size FROM farmhand.pool p WHERE p.name = n.node_pool), 0)
+                <= (SELECT count(*) FROM farmhand.holding h
+                    WHERE h.node_pool = n.node_pool AND h.running_at = m.address))
+            FROM farmhand.run_live r
+            JOIN farmhand.node m ON m.state = 'ready' AND (of_node IS NULL OR m.address = of_node)
+                AND (r.placement IS NULL OR m.labels @> ANY (r.placement))
+            WHERE r.run_id = of_run) THEN
         RETURN 'pool';
     END IF;
     RETURN NULL;

@@ -62,7 +62,9 @@ pub struct GateFacts {
     pub holders: Vec<Held>,
     /// Named leases that have one of the locks.
     pub leases: Vec<Leased>,
-    /// The first waiting run of each kind that comes before and wants one of the locks.
+    /// Whether no place is left for the run, of the farm or on any ready node that may run it.
+    pub pool_full: bool,
+    /// The first waiting run of each kind that comes before, wants one of the locks and may keep it.
     pub before: Vec<GateWaiter>,
 }
 

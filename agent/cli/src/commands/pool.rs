@@ -1,7 +1,4 @@
 //! `farmhand pool`: places that jobs share.
-
-use std::collections::BTreeMap;
-
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
 use farmhand_store::reading::{self, PoolItem, every};
@@ -55,7 +52,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             pool.name.clone(),
             pool.size.to_string(),
             pool.file_size.to_string(),
-            in_use(pool).to_string(),
+            pool.in_use.to_string(),
             per_node(pool),
             pool.waiting.to_string(),
             pool.jobs.join(" "),
@@ -65,20 +62,13 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Places of the farm that are taken.
-fn in_use(pool: &PoolItem) -> usize {
-    pool.holders.iter().filter(|holder| !holder.per_node).count()
-}
-
 /// Places of nodes that are taken.
 fn per_node(pool: &PoolItem) -> String {
-    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
-    for holder in pool.holders.iter().filter(|holder| holder.per_node) {
-        *nodes.entry(&holder.node).or_default() += 1;
-    }
-    if nodes.is_empty() {
+    if pool.on_nodes.is_empty() {
         return "-".to_owned();
     }
-    let nodes: Vec<String> = nodes.iter().map(|(node, n)| format!("{node}={n}")).collect();
+    let nodes: Vec<String> = (pool.on_nodes.iter())
+        .map(|(node, n)| format!("{node}={n}"))
+        .collect();
     nodes.join(" ")
 }

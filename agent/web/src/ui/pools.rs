@@ -1,7 +1,6 @@
 //! Pools: who has their places, and who waits for one.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -45,7 +44,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
         by: &ask.sort,
     });
     match ask.sort.as_str() {
-        "used" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(places(pool))),
+        "used" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(pool.in_use)),
         "waiting" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(pool.waiting)),
         _ => {}
     }
@@ -100,14 +99,8 @@ fn table(pools: &[PoolItem], sort: Option<&Sort<'_>>, now: Timestamp) -> Markup 
     }
 }
 
-/// Places of the farm that are in use.
-fn places(pool: &PoolItem) -> i64 {
-    let used = pool.holders.iter().filter(|holder| !holder.per_node).count();
-    i64::try_from(used).unwrap_or(i64::MAX)
-}
-
 fn in_use(pool: &PoolItem) -> Markup {
-    meter(places(pool), i64::from(pool.size), "places")
+    meter(pool.in_use, i64::from(pool.size), "places")
 }
 
 fn resized(pool: &PoolItem) -> Markup {
@@ -116,13 +109,9 @@ fn resized(pool: &PoolItem) -> Markup {
 
 /// Places of nodes: each node has as many as the pool's size.
 fn on_nodes(pool: &PoolItem) -> Markup {
-    let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
-    for holder in pool.holders.iter().filter(|holder| holder.per_node) {
-        *nodes.entry(&holder.node).or_default() += 1;
-    }
     html! {
-        @if nodes.is_empty() { (none()) }
-        @for (node, used) in nodes { span class="tag" { a href=(link::node(node)) { (node) } " " (used) " of " (pool.size) } " " }
+        @if pool.on_nodes.is_empty() { (none()) }
+        @for (node, used) in &pool.on_nodes { span class="tag" { a href=(link::node(node)) { (node) } " " (used) " of " (pool.size) } " " }
     }
 }
 

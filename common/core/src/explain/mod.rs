@@ -136,6 +136,8 @@ pub struct Needed {
     pub node_pool: Option<String>,
     /// Its places; None when there is no such pool any more.
     pub node_pool_size: Option<i64>,
+    /// Whether no place is left, of the farm or on any ready node that may run it.
+    pub pool_full: bool,
     /// The locks.
     pub locks: Vec<String>,
     /// As written: `10/1m`.

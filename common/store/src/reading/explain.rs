@@ -193,6 +193,7 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
         pool_size: facts.pool_size,
         node_pool: facts.node_pool,
         node_pool_size: facts.node_pool_size,
+        pool_full: facts.pool_full,
         locks: facts.locks,
         rate,
         rate_free_at: facts.rate_free_at,

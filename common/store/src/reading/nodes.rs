@@ -171,6 +171,10 @@ pub struct PoolItem {
     pub changed_by: String,
     /// When that was.
     pub changed_at: Timestamp,
+    /// Places of the farm that are taken; at most 10,000 are counted.
+    pub in_use: i64,
+    /// Places of each node that are taken; at most 10,000 of all nodes are counted.
+    pub on_nodes: BTreeMap<String, i64>,
     /// Runs in it, the oldest first; at most 200.
     pub holders: Vec<Holder>,
     /// Runs that are ready and have no place; at most 1,000 are counted.

@@ -10,6 +10,8 @@ SELECT n.pool, n.node_pool, n.locks, n.rate_count, n.rate_ms,
             ORDER BY h.claimed_at, h.run_id), '[]')
         FROM farmhand.holding h
         WHERE h.pool = n.pool OR h.node_pool = n.node_pool OR h.locks && n.locks) AS holders,
+    coalesce((SELECT farmhand.waits_for(r.job_id, r.rev, r.node, r.run_id, r.priority, r.ready_at) = 'pool'
+        FROM farmhand.run_live r WHERE r.run_id = $3), false) AS pool_full,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('name', l.name, 'client', l.client, 'login', l.login,
             'since', l.acquired_at) ORDER BY l.acquired_at, l.name), '[]')
         FROM farmhand.lease_holder l WHERE l.name = ANY (n.locks)) AS leases,
@@ -17,7 +19,7 @@ SELECT n.pool, n.node_pool, n.locks, n.rate_count, n.rate_ms,
             ORDER BY w.priority DESC, w.ready_at, w.run_id), '[]')
         FROM farmhand.waiting w
         JOIN farmhand.run_live r ON r.run_id = $3
-        WHERE w.locks && n.locks AND w.ready_at <= statement_timestamp()
+        WHERE w.locks && n.locks AND w.ready_at <= statement_timestamp() AND farmhand.may_keep(w)
             AND (-w.priority, w.ready_at, w.run_id) < (-r.priority, r.ready_at, r.run_id)) AS before
 FROM farmhand.need n
 WHERE n.job_id = $1 AND n.rev = $2

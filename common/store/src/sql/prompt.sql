@@ -6,7 +6,7 @@ WITH freed AS (
 ), next AS (
     SELECT w.run_id, w.job_id, CASE WHEN w.node IS NOT NULL OR w.placement IS NOT NULL
         -- What is kept for the run is idle until a node claims that may run it.
-        THEN farmhand.free_node(w.node, w.placement) END AS node
+        THEN farmhand.free_node(w.node, w.placement, w.rev || ' ' || w.job_id) END AS node
     FROM farmhand.waiting w
     WHERE EXISTS (SELECT FROM freed f
         WHERE f.pool = w.pool OR f.node_pool = w.node_pool OR f.locks && w.locks)

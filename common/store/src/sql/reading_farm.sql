@@ -20,14 +20,21 @@ WITH RECURSIVE level(priority) AS (
         ORDER BY r.ready_at LIMIT 1000) c
     WHERE l.priority IS NOT NULL
     LIMIT 1000
-), gated AS (
-    SELECT g.* FROM (SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
-        WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') LIMIT 1000) g
-    WHERE g.ready_at <= statement_timestamp()
 ), ack AS MATERIALIZED (
     SELECT a.kind, a.name, a.at, jsonb_strip_nulls(jsonb_build_object('by', a.acknowledged_by, 'until', a.until,
         'note', a.note)) AS told
     FROM farmhand.acknowledgement a WHERE a.until > statement_timestamp()
+), gated AS (
+    -- Of each kind the one that has waited longest, and the one that has since an acknowledgement: a thousand runs of one job would
+    -- hide those of the others.
+    SELECT g.* FROM farmhand.waiting w
+    LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id
+    CROSS JOIN unnest(ARRAY['-infinity', a.at]) AS since(at)
+    CROSS JOIN LATERAL (
+        SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
+        WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+            AND r.ready_at <= statement_timestamp() AND r.ready_at > since.at
+        ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1) g
 ), waits AS (
     -- The oldest of each: what could be claimed and what waits at a gate, and of either what is acknowledged by job.
     SELECT DISTINCT ON (w.gate IS NULL, a.name) w.*, a.name IS NOT NULL AS acknowledged

@@ -8,6 +8,10 @@ SELECT p.name, p.size, p.file_size, p.source, p.changed_by, p.changed_at,
             h.pool IS DISTINCT FROM p.name AS per_node
         FROM farmhand.holding h WHERE h.pool = p.name OR h.node_pool = p.name
         ORDER BY h.claimed_at, h.run_id LIMIT 200) h) AS holders,
+    (SELECT count(*) FROM (SELECT FROM farmhand.holding h WHERE h.pool = p.name LIMIT 10000) h) AS in_use,
+    (SELECT coalesce(jsonb_object_agg(u.node, u.n), '{}') FROM (SELECT h.node, count(*) AS n
+        FROM (SELECT h.running_at AS node FROM farmhand.holding h WHERE h.node_pool = p.name LIMIT 10000) h
+        GROUP BY h.node) u) AS on_nodes,
     w.waiting, w.waiters,
     ARRAY(SELECT j.job_id FROM farmhand.job j
         JOIN farmhand.need n ON n.job_id = j.job_id AND n.rev = j.rev

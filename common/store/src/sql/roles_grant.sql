@@ -140,6 +140,7 @@ BEGIN
             ('ended', ARRAY['agent', 'operator']),
             ('any_waiting', ARRAY['agent', 'operator', 'viewer']),
             ('rate_free_at', ARRAY['agent', 'operator', 'viewer']),
+            ('may_keep', ARRAY['agent', 'operator', 'viewer']),
             ('gated_at', ARRAY['agent', 'operator', 'viewer']),
             ('waits_for', ARRAY['agent', 'operator', 'viewer']),
             ('claim_gated', ARRAY['agent']),
@@ -185,7 +186,7 @@ BEGIN
             -- Checks of tables ask it as whoever writes.
             ('is_readable', ARRAY['agent', 'operator']),
             ('overlaps', ARRAY['agent', 'operator', 'viewer']),
-            ('left_to_others', ARRAY['agent']),
+            ('left_to_others', ARRAY['agent', 'operator']),
             ('done_tasks', ARRAY['agent']),
             ('why_not_as', ARRAY['agent', 'operator']),
             ('is_over', ARRAY['agent', 'operator']),
