@@ -185,9 +185,11 @@ impl Wardens {
                             Err(WardenError::Refused(Refusal::Machine { why })) => {
                                 break Err(NotStarted::Machine(why));
                             }
-                            // It may stay full: without a pause its runs would be claimed again at once.
-                            Err(WardenError::Refused(full @ Refusal::Full { .. })) => {
-                                break Err(NotStarted::Machine(full.to_string()));
+                            // It may stay full, or be long in leaving: without a pause its runs would be claimed again at once.
+                            Err(WardenError::Refused(
+                                why @ (Refusal::Full { .. } | Refusal::ShuttingDown),
+                            )) => {
+                                break Err(NotStarted::Machine(why.to_string()));
                             }
                             Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
                             Err(e) => break Err(NotStarted::Refused(e.to_string())),

@@ -126,7 +126,7 @@ pub(crate) fn become_command(plan: &Plan, parent: Option<i32>) -> ! {
 
 fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::Infallible, StartFailure> {
     let request = &plan.request;
-    let run_dir = plan.run_dir.as_deref();
+    let run_dir = plan.run_dir.as_path();
     Setting::of(plan)
         .apply()
         .map_err(|failed| failed.explained(request, run_dir, None))?;
@@ -140,9 +140,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         limits = user::limits(user, &plan.policy, name);
         program = user::program(&limits, name, request)?;
         secrets = secrets::deliver(plan, &limits, user.account)?;
-        if let Some(dir) = &plan.run_dir {
-            user::give(user, dir, name)?;
-        }
+        user::give(user, run_dir, name)?;
         user::become_it(user, name)?;
         // Changing credentials clears it.
         die_with_parent();

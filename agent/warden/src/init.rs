@@ -18,7 +18,7 @@ pub(crate) fn run() -> ! {
     child::close_on_exec(fd::SECRETS, true);
     // SAFETY: these numbers were set up by the warden for this process alone.
     let (plan, mut status) = unsafe { (File::from_raw_fd(fd::PLAN), File::from_raw_fd(fd::STATUS)) };
-    let plan: Plan = match rewound(plan).and_then(|p| serde_json::from_reader(p).map_err(Into::into)) {
+    let plan: Plan = match whole(plan).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
         Ok(plan) => plan,
         Err(error) => child::fail(child::system(
             farmhand_warden_client::wire::Stage::Isolation,
@@ -71,9 +71,12 @@ pub(crate) fn run() -> ! {
     }
 }
 
-fn rewound(mut file: File) -> std::io::Result<File> {
+/// At once: a reader of JSON asks a file for each byte by itself.
+fn whole(mut file: File) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
     std::io::Seek::rewind(&mut file)?;
-    Ok(file)
+    std::io::Read::read_to_end(&mut file, &mut text)?;
+    Ok(text)
 }
 
 fn block_signals() -> libc::sigset_t {

@@ -96,7 +96,7 @@ impl Failed {
     pub(crate) fn explained(
         self,
         request: &SpawnRequest,
-        run_dir: Option<&Path>,
+        run_dir: &Path,
         checked: Option<&Path>,
     ) -> StartFailure {
         let error = io::Error::from_raw_os_error(self.errno);
@@ -135,14 +135,13 @@ impl Failed {
 /// Why a child could not execute its command; `said` is what it wrote to the start-error pipe.
 pub(crate) fn told(said: &[u8], request: &SpawnRequest, run_dir: &Path) -> Option<StartFailure> {
     match Failed::said(said) {
-        Some(failed) => Some(failed.explained(request, Some(run_dir), None)),
+        Some(failed) => Some(failed.explained(request, run_dir, None)),
         None => serde_json::from_slice(said).ok(),
     }
 }
 
-fn cwd<'a>(request: &'a SpawnRequest, run_dir: Option<&'a Path>) -> &'a Path {
-    let default = run_dir.unwrap_or(Path::new("/"));
-    request.cwd.as_deref().map_or(default, Path::new)
+fn cwd<'a>(request: &'a SpawnRequest, run_dir: &'a Path) -> &'a Path {
+    request.cwd.as_deref().map_or(run_dir, Path::new)
 }
 
 /// The files that may be the program, in their order.
@@ -254,7 +253,7 @@ impl Launch {
         checked: Option<&Path>,
     ) -> Result<Launch, StartFailure> {
         let request = &plan.request;
-        let run_dir = plan.run_dir.as_deref();
+        let run_dir = plan.run_dir.as_path();
         let text = |s: &str| {
             CString::new(s).map_err(|_| {
                 let error = io::Error::from_raw_os_error(libc::EINVAL);
@@ -279,10 +278,8 @@ impl Launch {
             env.push(text(&format!("{name}={value}"))?);
         }
         env.push(text(&format!("FARMHAND_PROGRESS_FD={}", fd::PROGRESS))?);
-        if let Some(dir) = run_dir {
-            let entry = [b"FARMHAND_RUN_DIR=", dir.as_os_str().as_bytes()].concat();
-            env.push(CString::new(entry).unwrap_or_default());
-        }
+        let mark = [b"FARMHAND_RUN_DIR=", run_dir.as_os_str().as_bytes()].concat();
+        env.push(CString::new(mark).unwrap_or_default());
         let searched = checked.is_none() && args.first().is_some_and(|name| !name.as_bytes().contains(&b'/'));
         let programs: Vec<CString> = programs(request, checked).iter().map(|p| path(p)).collect();
         let cwd = [path(cwd(request, run_dir))];

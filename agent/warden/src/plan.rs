@@ -11,8 +11,8 @@ use farmhand_warden_client::wire::SpawnRequest;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub request: SpawnRequest,
-    /// Exists already; becomes the user's. `None`: it could not be made.
-    pub run_dir: Option<PathBuf>,
+    /// Exists already; becomes the user's.
+    pub run_dir: PathBuf,
     pub restore: Restore,
     /// Read before the fork: in a namespace of its own a child sees other owners.
     pub policy: Policy,

@@ -262,9 +262,9 @@ impl Warden {
         };
         let dir = self.paths.attempt_dir(id);
         let run_dir = self.paths.run_dir(id);
-        let mut output = OutputWriter::new(dir.clone(), request.output_local);
-        let made = make_run_dir(&dir, &run_dir).inspect_err(|error| output.note_error(error.to_string()));
-        let run_dir_made = made.is_ok().then(|| run_dir.clone());
+        // Without it a command would work in `/`, and bear no mark by which its processes are found.
+        make_run_dir(&dir, &run_dir).map_err(|e| machine("run directory", e))?;
+        let output = OutputWriter::new(dir.clone(), request.output_local);
         let group = match &self.cgroup {
             Some(parent) => {
                 Some(Group::create(parent, id, &request.limits).map_err(|e| machine("cgroup", e))?)
@@ -281,7 +281,7 @@ impl Warden {
         let plan = Plan {
             policy,
             request,
-            run_dir: run_dir_made,
+            run_dir: run_dir.clone(),
             restore: self.restore,
             own: self.own.user().cloned(),
         };

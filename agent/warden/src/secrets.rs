@@ -36,7 +36,7 @@ pub(crate) fn deliver(
     if plan.request.secrets.is_empty() {
         return Ok(delivered);
     }
-    let attempt = plan.run_dir.as_deref().and_then(Path::parent);
+    let attempt = plan.run_dir.parent();
     let dir = attempt.map(|dir| dir.join(DIRECTORY));
     let dir = dir.ok_or_else(|| refused("", "the attempt has no directory"))?;
     let made = DirBuilder::new().mode(0o711).create(&dir);

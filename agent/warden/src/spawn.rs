@@ -240,8 +240,7 @@ unsafe fn clone(flags: i32) -> io::Result<i32> {
 fn plan_file(plan: &Plan) -> io::Result<File> {
     let fd = rustix::fs::memfd_create("farmhand-plan", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(fd);
-    serde_json::to_writer(&mut file, plan)?;
-    file.flush()?;
+    file.write_all(&serde_json::to_vec(plan)?)?;
     Ok(file)
 }
 

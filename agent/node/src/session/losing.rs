@@ -190,14 +190,7 @@ impl Session {
     /// As [`Self::lose_all_of`], but once these processes have ended. The kernel could not end them, and their system calls may
     /// still do something.
     pub(super) fn lose_when_dead(&mut self, kind: Kind, pids: Vec<i32>, why: LostWhy) {
-        let ids = self.begun_by(kind);
-        for id in &ids {
-            self.emit(Event::Unkillable {
-                run_id: id.run_id,
-                attempt: id.attempt,
-            });
-        }
-        self.stuck.extend(&ids);
+        let ids = self.hold_all_of(kind);
         self.spawn(async move {
             // All of them before the first is waited for: a number may be another process's by then.
             let mut left = Vec::new();
@@ -215,6 +208,19 @@ impl Session {
             }
             Input::Warden(WardenInput::Emptied(ids, why))
         });
+    }
+
+    /// They stay held, and people are told: something of them may live.
+    pub(super) fn hold_all_of(&mut self, kind: Kind) -> Vec<AttemptId> {
+        let ids = self.begun_by(kind);
+        for id in &ids {
+            self.emit(Event::Unkillable {
+                run_id: id.run_id,
+                attempt: id.attempt,
+            });
+        }
+        self.stuck.extend(&ids);
+        ids
     }
 
     /// What the wardens of this kind had been asked to start, but for what a dead one left.

@@ -50,7 +50,10 @@ impl Session {
                         self.lose_when_dead(kind, pids.clone(), why);
                         0
                     }
-                    Err(_) => 0,
+                    Err(_) => {
+                        self.hold_all_of(kind);
+                        0
+                    }
                 };
                 // Of a warden that died by itself, the end of each attempt says so.
                 if lapsed {

@@ -1,11 +1,12 @@
 //! What an operator asked of this node: to claim nothing, to drain, to be done with it by a deadline.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
 use jiff::Timestamp;
 
-use super::Session;
+use super::{Mode, Session};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, KillReason};
 
@@ -56,18 +57,20 @@ impl Session {
         }
     }
 
-    /// Repeats a cancel, or the end of a drain, that came while the start request was queued and no warden could be told.
+    /// Repeats a fence, a cancel or an end that came while the start request was queued and no warden could be told.
     pub(super) fn end_again(&self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(&id) else {
             return;
         };
         let drained = self.drain.as_ref().is_some_and(|drain| drain.told.contains(&id));
-        let reason = match (attempt.cancelled, drained) {
-            (true, _) => KillReason::Cancel,
-            (false, true) => KillReason::Shutdown,
-            (false, false) => return,
-        };
+        let leaving = matches!(self.mode, Mode::Killing { .. });
         let grace = attempt.assignment.spec.grace;
+        let (reason, grace) = match (attempt.fenced, attempt.cancelled, drained || leaving) {
+            (true, ..) => (KillReason::Fenced, Duration::ZERO),
+            (_, true, _) => (KillReason::Cancel, grace),
+            (_, _, true) => (KillReason::Shutdown, grace),
+            _ => return,
+        };
         self.wardens.kill(attempt.warden, id, grace, reason);
     }
 
