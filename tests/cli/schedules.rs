@@ -332,17 +332,21 @@ async fn a_calendar_that_runs_backwards_is_refused_with_its_place() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_zone_tzdata_has_lost_can_still_be_paused_changed_and_deleted() {
-    let farm = Farm::new().await;
+    let mut farm = Farm::new().await;
     let job = |name: &str| format!("[job.{name}]\ncommand = 'true'\nschedule = '0 * * * *'\n");
     farm.apply(&["a", "b", "c"].map(job).concat());
     let client = farm.db.client().await;
     let lost = "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{timezone}', '\"No/Where\"');
         UPDATE farmhand.job SET next_run = now() - interval '1 hour'";
     client.batch_execute(lost).await.unwrap();
+    // While no agent is there, one that can read it may still come.
+    farm.run(&["job", "pause", "a"]).refused(4, &["No/Where"]);
+    farm.agent("n1");
     farm.run(&["job", "pause", "a"]).ok();
     farm.run(&["job", "rm", "b", "--yes"]).ok();
     farm.apply(&job("c"));
     let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let missed = |r: &serde_json::Value| r["job_id"] == "c" && r["reason"] == "missed";
     assert!(runs.as_array().unwrap().iter().any(missed), "{runs:#}");
+    farm.stop_agents();
 }

@@ -14,7 +14,7 @@ async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted,
 
 pub fn boot_job() -> JobSpec {
     JobSpec {
-        schedule: vec!["@Reboot".to_owned(), "0 3 * * *".to_owned()],
+        schedule: vec!["\t@Reboot\n".to_owned(), "0 3 * * *".to_owned()],
         run_on: RunOn::EachNode,
         ..spec()
     }

@@ -148,3 +148,20 @@ async fn a_run_with_a_hold_waits_until_its_hold_is_over_in_this_epoch() {
         .unwrap();
     assert_eq!(claim_any(&farm.db, &me, 9, true).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_hold_is_not_over_because_its_node_is_back() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.held_run(&a, "j", holding()).await;
+    let old = "UPDATE farmhand.run_live SET claimed_at = now() - interval '1 h', started_at = now() - interval '1 h'";
+    farm.sql.batch_execute(old).await.unwrap();
+    expire_now(&farm, &a).await;
+    farm.node("a").await;
+    let now = farmhand_store::reading::farm(&farm.db).await.unwrap();
+    assert!(now.stuck.is_empty(), "{:?}", now.stuck);
+    let seen = farmhand_store::snapshot::stand(&farm.db).await.unwrap();
+    let limit = Duration::from_secs(5);
+    let taken = farmhand_store::snapshot::take(&farm.db, seen.holder, "a", seen, None, limit, 10).await;
+    assert!(taken.unwrap().unwrap().stuck.is_empty());
+}

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use farmhand_store::logs::{LogChunk, append_log};
-use farmhand_store::reading::{LogView, Place, SearchCut, Sought, job_matches, log_view, run_matches};
+use farmhand_store::reading::{
+    LogView, Place, SearchCut, Sought, Tail, job_matches, log, log_view, run_matches,
+};
 use farmhand_store::{Db, LogStream};
 use serde_json::Value;
 
-use super::fixture::{Farm, spec};
+use super::fixture::{Farm, one, spec, success};
 
 /// A job with 1,000 runs of one row of output each; every hundredth has the text.
 async fn thousand() -> Farm {
@@ -290,4 +292,28 @@ async fn a_line_that_is_being_written_comes_again_until_it_ends() {
         (true, Some(3), Some(5))
     );
     assert!(text(&rest).ends_with("yyy\nlast\n"));
+}
+
+#[tokio::test]
+async fn a_character_that_is_being_written_comes_whole() {
+    let farm = Farm::new().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let half = LogChunk {
+        run_id: run.run_id,
+        attempt: 1,
+        seq: 0,
+        stream: LogStream::Stdout,
+        at: jiff::Timestamp::now(),
+        bytes: b"a\xC3".to_vec(),
+    };
+    append_log(&farm.db, &[half]).await.unwrap();
+    let read = async |from| {
+        let range = log(&farm.db, run.run_id, None, Tail::From(from), 9).await;
+        range.unwrap().unwrap()
+    };
+    let live = read(0).await;
+    assert_eq!((live.pieces[0].text.as_str(), live.next, live.end), ("a", 1, 1));
+    one(&farm, success(&me, &run)).await;
+    assert_eq!(read(1).await.next, 2, "at the end it comes as it is");
 }

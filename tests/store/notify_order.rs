@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use farmhand_core::notify::{TargetSpec, Topic};
+use farmhand_core::notify::{Happening, TargetSpec, Topic};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::apply_all;
-use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, sent, take_turn, watch};
+use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, sent, settle, take_turn, watch};
 use farmhand_store::snapshot::{stand, take};
 
-use crate::fixture::Farm;
+use crate::fixture::{Farm, past};
 use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, target, told};
 
 /// What the sender gets now.
@@ -153,4 +153,36 @@ async fn who_is_at_its_turn_is_not_waited_for() {
     assert_eq!(gauges.unwrap().expect("the lease").watch, None);
     other.batch_execute("COMMIT").await.unwrap();
     assert!(looks().await);
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_a_deadline_after_the_job_has_succeeded() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    let missed = || Happening::MissedDeadline {
+        deadline: past(10),
+        last_success: None,
+    };
+    // After the look and before the message.
+    ends(&farm, "j", RunState::Succeeded).await;
+    settle(&farm.db, &[("j".to_owned(), missed())]).await.unwrap();
+    let episodes = "SELECT count(*) FROM farmhand.notify_episode";
+    assert_eq!(farm.i64(episodes).await, 0);
+    farm.job("k", told(), None).await;
+    settle(&farm.db, &[("k".to_owned(), missed())]).await.unwrap();
+    assert_eq!(farm.i64(episodes).await, 1);
+}
+
+#[tokio::test]
+async fn a_test_that_waits_is_no_message_of_a_job() {
+    let farm = Farm::new().await;
+    let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
+        VALUES ('ops', 'webhook', 'test', 'a', '{}', now() - interval '20 min')";
+    farm.sql.batch_execute(sql).await.unwrap();
+    let (seen, limit) = (stand(&farm.db).await.unwrap(), Duration::from_secs(5));
+    let taken = take(&farm.db, seen.holder, "a", seen, None, limit, 10)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(taken.oldest_notification_age, 0.0);
 }

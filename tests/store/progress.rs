@@ -107,3 +107,19 @@ async fn the_longest_checkpoint_fits_and_old_ones_go_with_their_runs() {
     one(&farm, success(&me, &run)).await;
     assert_eq!(drop_older_than(&farm.db, 90).await.unwrap(), 1);
 }
+
+#[tokio::test]
+async fn a_checkpoint_is_kept_for_as_long_as_the_owner_keeps_history() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    record(&farm, report(&me, &run, Some("x"))).await;
+    one(&farm, success(&me, &run)).await;
+    let old = "UPDATE farmhand.progress SET at = at - interval '3 days'";
+    farm.sql.execute(old, &[]).await.unwrap();
+    assert_eq!(
+        drop_older_than(&farm.db, 1).await.unwrap(),
+        0,
+        "seven days are kept"
+    );
+}

@@ -5,6 +5,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::claim;
 use farmhand_store::reading::{self, JobCondition, JobKind, JobOrder, JobState, JobsFilter};
+use jiff::ToSpan;
 use serde_json::json;
 
 use super::fixture::{one, past, spec, success};
@@ -271,4 +272,31 @@ async fn the_schedule_ahead_has_what_is_due_by_hour_and_how_long_it_usually_take
     let week = reading::ahead(&db, now, reading::Step::Day).await.unwrap();
     assert_eq!(week.edges.len(), 8);
     assert_eq!(week.jobs[0].counts.as_ref().unwrap()[1], 24);
+}
+
+#[tokio::test]
+async fn jobs_that_a_calendar_keeps_from_running_take_no_place_in_the_schedule_ahead() {
+    let (farm, db) = farm().await;
+    let now = reading::now(&db).await.unwrap();
+    let days = (now - 24.hours(), now + 48.hours());
+    let day = |at: jiff::Timestamp| at.to_zoned(jiff::tz::TimeZone::UTC).date();
+    let exclude = vec![format!("{}..{}", day(days.0), day(days.1))];
+    let off = JobSpec {
+        schedule: vec!["* * * * *".to_owned()],
+        calendars: vec!["off".to_owned()],
+        exclude,
+        ..spec()
+    };
+    for n in 0..101 {
+        farm.job(&format!("off-{n:03}"), off.clone(), Some(now + 1.minute()))
+            .await;
+    }
+    let due = JobSpec {
+        schedule: vec!["@hourly".to_owned()],
+        ..spec()
+    };
+    farm.job("due", due, Some(now + 2.minutes())).await;
+    let ahead = reading::ahead(&db, now, reading::Step::Hour).await.unwrap();
+    let names: Vec<_> = ahead.jobs.iter().map(|job| job.job_id.as_str()).collect();
+    assert_eq!((names, ahead.left_out), (vec!["due"], 0));
 }

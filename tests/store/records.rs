@@ -96,7 +96,7 @@ async fn events_are_found_by_what_they_are_about_and_followed() {
     };
     let found = reading::events(&farm.db, &about, &rest).await.unwrap();
     assert_eq!(found.items.len(), 1);
-    let after = events_after(&farm.db, &about, older[0].event_id, 9)
+    let after = events_after(&farm.db, &about, older[0].event_id, &[], 9)
         .await
         .unwrap();
     assert_eq!(

@@ -249,7 +249,7 @@ async fn the_oldest_message_that_waits_is_told() {
     let age = async || snapshot(&farm, 10).await.oldest_notification_age;
     assert_eq!(age().await, 0.0);
     let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
-        VALUES ('ops', 'webhook', 'test', 'a', '{}', now() - interval '20 min'), ('ops', 'email', 'test', 'b', '{}', now())";
+        VALUES ('ops', 'webhook', 'failure', 'a', '{}', now() - interval '20 min'), ('ops', 'email', 'failure', 'b', '{}', now())";
     farm.sql.batch_execute(sql).await.unwrap();
     let waits = age().await;
     assert!((1_200.0..2_400.0).contains(&waits), "{waits}");

@@ -160,7 +160,7 @@ async fn the_events_of_a_node_hold_the_end_of_its_session_by_another() {
             node: Some(node.to_owned()),
             ..EventsFilter::default()
         };
-        let after = events_after(&farm.db, &filter, 0, 50).await.unwrap();
+        let after = events_after(&farm.db, &filter, 0, &[], 50).await.unwrap();
         let page = reading::events(&farm.db, &filter, &Paging::default())
             .await
             .unwrap();
@@ -262,4 +262,15 @@ async fn the_database_decides_a_nodes_state_as_core_does() {
         let shown = reading::node(&farm.db, "n1").await.unwrap().unwrap().state;
         assert_eq!(shown, NodeState::of(&facts), "{facts:?}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_start_runs_is_not_ready_for_the_sign_of_life_either() {
+    let farm = Farm::new().await;
+    farm.node("a").await;
+    let ready = async || farmhand_store::notify::health(&farm.db).await.unwrap().ready;
+    assert_eq!(ready().await, 1);
+    let blocked = "UPDATE farmhand.node SET cannot_start = 'no more processes', cannot_start_since = now() - interval '1 h'";
+    farm.sql.batch_execute(blocked).await.unwrap();
+    assert_eq!(ready().await, 0);
 }

@@ -6,6 +6,7 @@ use farmhand_core::definition::{JobSpec, Missed};
 use farmhand_core::due::{self, FirePlan, SkipReason};
 use farmhand_store::jobs::Listed;
 use farmhand_store::protocol::{Fire, SkipFold, fire};
+use farmhand_store::reading::{NodeState, Paging};
 use farmhand_store::{Db, epochs, reading};
 use jiff::Timestamp;
 
@@ -32,8 +33,10 @@ pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
         };
         let plan = match due::compile(&row.job_id, &job::spec(&row)?) {
             Ok((schedule, policy)) => due::plan(&schedule, &policy, seen, now),
-            // An agent that can read it would have fired it by now.
-            Err(_) if now.duration_since(seen).unsigned_abs() > due::ON_TIME => unread(seen),
+            // An agent that can read it would have fired it by now, if there is one.
+            Err(_) if now.duration_since(seen).unsigned_abs() > due::ON_TIME && any_agent(db).await? => {
+                unread(seen)
+            }
             Err(error) => return Err(unusable(error)),
         };
         fires.push(planned(&row, seen, plan));
@@ -47,6 +50,11 @@ pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
         .next("try again when they are open; `farmhand epoch` says why they are closed"));
     }
     Ok(())
+}
+
+async fn any_agent(db: &Db) -> Result<bool, Refusal> {
+    let ready = reading::nodes(db, Some(NodeState::Ready), &Paging::first(1)).await?;
+    Ok(!ready.items.is_empty())
 }
 
 /// The outcome of an instant whose schedule cannot be read any more, as when tzdata has lost its zone. What follows it is not known: the

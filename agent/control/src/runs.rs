@@ -8,7 +8,7 @@ use crate::{Kind, Refusal};
 /// There is no run of that number.
 pub fn no_run(run_id: i64) -> Refusal {
     Refusal::new(Kind::NotFound, format!("there is no run {run_id}"))
-        .why("it never existed, or its history has expired")
+        .why("it never existed, its history has expired, or it was a round of a continuous job whose success was merged into a later one's")
         .next("`farmhand run ls` shows the newest runs")
 }
 

@@ -35,8 +35,6 @@ pub(crate) struct Shipper {
     cut: u64,
     /// After the last byte that was read.
     next: u64,
-    /// An earlier agent read what is before.
-    resumed: bool,
     more: bool,
 }
 
@@ -55,7 +53,6 @@ impl Shipper {
             trim: None,
             cut: 0,
             next: 0,
-            resumed: false,
             more: false,
         }
     }
@@ -65,10 +62,10 @@ impl Shipper {
         self.reader.is_none()
     }
 
-    /// Resumes after the last byte that the database has.
-    pub(crate) fn place(&mut self, position: i64) {
+    /// Resumes after the last byte that the database has. What it lacks before that, an earlier agent left out.
+    pub(crate) fn place(&mut self, position: i64, stored: i64) {
         self.next = u64::try_from(position).unwrap_or(0);
-        self.resumed = self.next > 0;
+        self.cut = self.next.saturating_sub(u64::try_from(stored).unwrap_or(0));
         self.reader = Some(OutputReader::new(self.dir.clone(), self.next));
     }
 
@@ -133,14 +130,9 @@ impl Shipper {
     }
 
     /// Bytes that the database does not keep, when everything has been read: those that left the window, and those that were gone
-    /// from the local files before they were read. What an earlier agent left out only the local files tell.
+    /// from the local files before they were read.
     pub(crate) fn dropped(&self, output: &OutputStats) -> u64 {
-        let dropped = self.cut + output.bytes.saturating_sub(self.next);
-        if self.resumed {
-            dropped.max(output.dropped_bytes)
-        } else {
-            dropped
-        }
+        self.cut + output.bytes.saturating_sub(self.next)
     }
 
     /// The last round may have stopped before the end.
@@ -304,5 +296,16 @@ mod tests {
             assert!((56 << 10..=64 << 10).contains(&bytes), "{bytes} of {pieces:?}");
             assert_eq!(bytes + cut, total, "what is not kept is counted");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_agent_left_out_is_counted() {
+        let mut shipper = Shipper::new(ID, PathBuf::new(), 1 << 20, false);
+        shipper.place(20 << 20, 1 << 20);
+        let output = OutputStats {
+            bytes: 20 << 20,
+            ..OutputStats::default()
+        };
+        assert_eq!(shipper.dropped(&output), 19 << 20);
     }
 }

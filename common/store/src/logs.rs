@@ -123,15 +123,16 @@ fn chunk(row: &Row, run_id: i64, attempt: i32) -> Result<LogChunk, StoreError> {
     })
 }
 
-/// The position after the last byte stored of an attempt's output, when chunks are numbered by position.
-pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreError> {
-    let row: Option<(i64,)> = db
+/// The position after the last byte stored of an attempt's output, when chunks are numbered by position, and how many bytes are
+/// stored.
+pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<(i64, i64), StoreError> {
+    let row: Option<(i64, i64)> = db
         .row(
             stmt!("log_end", often),
             &[(&run_id, Type::INT8), (&attempt, Type::INT4)],
         )
         .await?;
-    Ok(row.map_or(0, |(end,)| end))
+    Ok(row.unwrap_or((0, 0)))
 }
 
 /// What is stored of one attempt's output.

@@ -18,9 +18,9 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 /// Between polls: after something happened, and when nothing did.
 const SOON: Duration = Duration::from_millis(300);
 const LATER: Duration = Duration::from_secs(1);
-/// How far back each poll goes, and how many numbers are remembered to know what was shown.
-const BACK: i64 = 200;
-const KEPT: usize = 1000;
+/// How far back each poll goes, which is several sets of several agents, and how many numbers are remembered to know what was shown.
+const BACK: i64 = 2000;
+const KEPT: usize = 2000;
 /// Events of one poll.
 const BATCH: i64 = 1000;
 
@@ -86,7 +86,7 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     let (mut newest_id, mut seen) = (0, BTreeSet::new());
     if args.follow {
         newest_id = newest(db).await?;
-        let old = events_after(db, filter, newest_id - BACK, BATCH).await?;
+        let old = events_after(db, filter, newest_id - BACK, &[], BACK).await?;
         seen.extend(
             old.iter()
                 .map(|event| event.event_id)
@@ -189,16 +189,15 @@ async fn go_on(
             () = tokio::time::sleep(pause) => {}
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         }
-        match poll(db, filter, reached).await {
+        match poll(db, filter, reached, &seen).await {
             Ok((events, upto)) => {
                 away = false;
                 pause = LATER;
                 reached = upto;
                 for event in &events {
-                    if seen.insert(event.event_id) {
-                        show(event, as_json);
-                        pause = SOON;
-                    }
+                    seen.insert(event.event_id);
+                    show(event, as_json);
+                    pause = SOON;
                 }
                 while seen.len() > 2 * KEPT {
                     seen.pop_first();
@@ -215,10 +214,16 @@ async fn go_on(
     }
 }
 
-/// What was recorded since, and up to which number that is all there was.
-async fn poll(db: &Db, filter: &EventsFilter, reached: i64) -> Result<(Vec<Recorded>, i64), StoreError> {
+/// What was recorded since and is not `seen`, and up to which number that is all there was.
+async fn poll(
+    db: &Db,
+    filter: &EventsFilter,
+    reached: i64,
+    seen: &BTreeSet<i64>,
+) -> Result<(Vec<Recorded>, i64), StoreError> {
     let newest = newest(db).await?;
-    let events = events_after(db, filter, reached - BACK, BATCH).await?;
+    let known: Vec<i64> = seen.range(reached - BACK..).copied().collect();
+    let events = events_after(db, filter, reached - BACK, &known, BATCH).await?;
     let full = i64::try_from(events.len()) == Ok(BATCH);
     let upto = match events.last() {
         Some(last) if full => last.event_id,

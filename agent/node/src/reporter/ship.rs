@@ -42,9 +42,19 @@ impl Reporter {
     pub(super) async fn ship_live(&mut self) {
         let ids: Vec<AttemptId> = self.shippers.keys().copied().collect();
         for part in ids.chunks(SHIP_SET) {
-            if let Err(e) = self.ship(part, false).await {
-                tracing::debug!("output waits: {e}");
+            let Err(e) = self.ship(part, false).await else {
+                continue;
+            };
+            tracing::debug!("output waits: {e}");
+            if !e.is_refusal() {
                 return;
+            }
+            // One that is refused, as that of a claim which a failover lost, keeps back none of the others.
+            for id in part {
+                match self.ship(&[*id], false).await {
+                    Err(e) if !e.is_refusal() => return,
+                    _ => {}
+                }
             }
         }
     }
@@ -59,7 +69,8 @@ impl Reporter {
                     continue;
                 };
                 if shipper.unplaced() {
-                    shipper.place(log_end(&self.db, id.run_id, id.attempt).await?);
+                    let (end, stored) = log_end(&self.db, id.run_id, id.attempt).await?;
+                    shipper.place(end, stored);
                 }
                 if let Err(e) = shipper.read() {
                     tracing::warn!("output of attempt {id} cannot be read: {e}");

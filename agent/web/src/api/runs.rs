@@ -95,6 +95,6 @@ async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowV
 /// What is said of a number that no run has; also by pages.
 pub fn no_run(run: i64) -> Problem {
     Problem::not_found(format!("there is no run {run}"))
-        .detail("it never existed, or its history has expired")
+        .detail("it never existed, its history has expired, or it was a round of a continuous job whose success was merged into a later one's")
         .hint("/runs shows the newest runs, and /api/v1/runs lists them for programs")
 }

@@ -31,6 +31,12 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "pause",
         ),
         (
+            "command = ['x']\nschedule = '@Continuous'\ntriggered_by = 'b'",
+            (4, 1),
+            "`triggered_by` and @continuous exclude each other",
+            "keep one of them",
+        ),
+        (
             "command = ['x']\nschedule = '@continuous'\nrun_on = 'each-node'",
             (4, 1),
             "a continuous job has `instances`",

@@ -235,8 +235,11 @@ pub(super) fn check_job(job: &mut Reader<'_>, spec: &JobSpec) {
             "name the jobs whose end triggers this one: triggered_by = [\"other\"]",
         );
     }
-    let loops = spec.schedule.iter().any(|text| text.trim() == "@continuous");
-    if let (true, false, Some(span)) = (loops, spec.triggered_by.is_empty(), job.key_span("triggered_by")) {
+    if let (true, false, Some(span)) = (
+        spec.is_continuous(),
+        spec.triggered_by.is_empty(),
+        job.key_span("triggered_by"),
+    ) {
         sink.report(
             span,
             "`triggered_by` and @continuous exclude each other",

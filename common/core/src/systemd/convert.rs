@@ -249,7 +249,7 @@ impl Due {
         let persistent = unit.is_on("Timer", "Persistent");
         let spread = spread(unit, report);
         let mut groups: BTreeMap<(Option<String>, Years), Self> = BTreeMap::new();
-        for entry in unit.all("Timer", "OnCalendar") {
+        for entry in unit.times("OnCalendar") {
             let Calendar {
                 expression,
                 timezone,
@@ -278,7 +278,7 @@ impl Due {
             ("OnUnitActiveSec", "the service's last start"),
             ("OnUnitInactiveSec", "its last end"),
         ] {
-            for entry in unit.all("Timer", key) {
+            for entry in unit.times(key) {
                 let every = span(&entry.value).filter(|span| (1..=366 * 86_400).contains(&span.as_secs()));
                 let Some(every) = every else {
                     report.refuse(
@@ -317,7 +317,7 @@ impl Due {
     /// Once per boot of each node, if nothing else makes the job due.
     fn at_boot(unit: &Unit, groups: &mut Vec<Self>, report: &mut Report) {
         for key in ["OnBootSec", "OnStartupSec", "OnActiveSec"] {
-            for entry in unit.all("Timer", key) {
+            for entry in unit.times(key) {
                 if !groups.is_empty() {
                     report.note(
                         entry.line,

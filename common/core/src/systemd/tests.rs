@@ -167,7 +167,7 @@ fn unit_files_have_sections_continued_lines_and_lists_that_begin_anew() {
     let text = "\u{feff}# a comment\n[Timer]\nOnCalendar=daily\nOnCalendar=\nOnCalendar = weekly\n[Service]\n\
                 ExecStart=/bin/a \\\n# between\n  b \\\n  c\nodd\nUser=x\nUser=y\n";
     let unit = Unit::parse(text);
-    let found: Vec<(usize, &str)> = (unit.all("Timer", "OnCalendar").iter())
+    let found: Vec<(usize, &str)> = (unit.times("OnCalendar").iter())
         .map(|entry| (entry.line, entry.value.as_str()))
         .collect();
     assert_eq!(found, [(5, "weekly")]);
@@ -175,6 +175,13 @@ fn unit_files_have_sections_continued_lines_and_lists_that_begin_anew() {
     assert_eq!((exec.line, exec.value.split_whitespace().count()), (7, 3));
     assert_eq!(unit.last("Service", "User").unwrap().value, "y");
     assert_eq!(unit.odd, [(11, "odd".to_owned())]);
+}
+
+#[test]
+fn an_empty_time_takes_back_those_of_all_keys() {
+    let unit = Unit::parse("[Timer]\nOnUnitActiveSec=1d\nOnCalendar=\nOnCalendar=03:00\n");
+    assert!(unit.times("OnUnitActiveSec").is_empty());
+    assert_eq!(unit.times("OnCalendar").len(), 1);
 }
 
 #[test]

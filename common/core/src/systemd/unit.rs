@@ -59,6 +59,23 @@ impl Unit {
         unit
     }
 
+    /// All times of a timer under a key. An empty one, of any key of times, takes back those of all keys.
+    pub fn times<'a>(&'a self, key: &str) -> Vec<&'a Entry> {
+        const TIMES: [&str; 6] = [
+            "OnCalendar",
+            "OnActiveSec",
+            "OnBootSec",
+            "OnStartupSec",
+            "OnUnitActiveSec",
+            "OnUnitInactiveSec",
+        ];
+        let taken_back =
+            |e: &Entry| e.section == "Timer" && e.value.is_empty() && TIMES.contains(&e.key.as_str());
+        let from = self.entries.iter().rposition(taken_back).map_or(0, |at| at + 1);
+        let of_key = |e: &&Entry| e.section == "Timer" && e.key == key;
+        self.entries[from..].iter().filter(of_key).collect()
+    }
+
     /// All values of a key. An empty one takes back those before it.
     pub fn all<'a>(&'a self, section: &str, key: &str) -> Vec<&'a Entry> {
         let mut found: Vec<&Entry> = Vec::new();

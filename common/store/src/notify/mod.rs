@@ -4,6 +4,7 @@
 //! in one transaction, under a lock that one agent at a time has; so nothing is lost when an agent dies, and nothing is
 //! told twice. Delivery is at least once: a sender that dies leaves its message to the next one.
 
+mod missed;
 mod outbox;
 mod people;
 
@@ -190,7 +191,8 @@ pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled,
     let ids: Vec<i64> = notes.iter().map(|n| n.id).collect();
     let mut happenings: Vec<Noted> = notes.into_iter().filter_map(Note::noted).collect();
     if !more {
-        happenings.extend(further.iter().map(|(job_id, happening)| Noted {
+        let further = missed::still(&mut tx, further).await?;
+        happenings.extend(further.into_iter().map(|(job_id, happening)| Noted {
             job_id: job_id.clone(),
             happening: happening.clone(),
             traceparent: None,

@@ -106,11 +106,7 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
             break;
         }
     }
-    found.sort_by(|a, b| (a.0, &a.1.job_id).cmp(&(b.0, &b.1.job_id)));
-    let left_out = found.len().saturating_sub(JOBS);
-    found.truncate(JOBS);
-    let mut usual = usual(db, found.iter().map(|(_, job)| job.job_id.as_str()).collect()).await?;
-    let mut jobs: Vec<JobAhead> = found
+    let mut rows: Vec<(Timestamp, String, Schedule, DuePolicy)> = found
         .into_iter()
         .filter_map(|(first, job)| {
             // A definition of a newer version has instants that this one cannot tell.
@@ -118,13 +114,20 @@ pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreEr
             let (schedule, policy) = due::compile(&job.job_id, &spec).ok()?;
             // On a day that a calendar excludes nothing runs.
             let first = due::first_from(&schedule, &policy, first).filter(|first| *first < end)?;
-            (!schedule.is_continuous()).then(|| JobAhead {
-                schedule: schedule.describe(),
-                first,
-                counts: counts(&schedule, &policy, now, &edges),
-                usual: usual.remove(&job.job_id),
-                job_id: job.job_id,
-            })
+            (!schedule.is_continuous()).then_some((first, job.job_id, schedule, policy))
+        })
+        .collect();
+    rows.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let left_out = rows.len().saturating_sub(JOBS);
+    rows.truncate(JOBS);
+    let mut usual = usual(db, rows.iter().map(|(_, name, ..)| name.as_str()).collect()).await?;
+    let mut jobs: Vec<JobAhead> = (rows.into_iter())
+        .map(|(first, job_id, schedule, policy)| JobAhead {
+            schedule: schedule.describe(),
+            first,
+            counts: counts(&schedule, &policy, now, &edges),
+            usual: usual.remove(&job_id),
+            job_id,
         })
         .collect();
     jobs.sort_by_key(|job| (job.counts.is_none(), job.first));

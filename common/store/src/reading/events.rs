@@ -103,17 +103,20 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
     Ok(page)
 }
 
-/// Up to `limit` events after `after`, the oldest first: for following along.
+/// Up to `limit` events after `after` but those `known`, the oldest first: for following along.
 pub async fn events_after(
     db: &Db,
     filter: &EventsFilter,
     after: i64,
+    known: &[i64],
     limit: i64,
 ) -> Result<Vec<Recorded>, StoreError> {
     let severities = filter.severities();
-    db.rows(
-        stmt!("events_after"),
-        &filter.with(&severities, &[(&after, Type::INT8), (&limit, Type::INT8)]),
-    )
-    .await
+    let own = [
+        (&after as _, Type::INT8),
+        (&limit as _, Type::INT8),
+        (&known as _, Type::INT8_ARRAY),
+    ];
+    db.rows(stmt!("events_after"), &filter.with(&severities, &own))
+        .await
 }

@@ -116,9 +116,16 @@ pub async fn log(
     if let Tail::Lines(lines) = tail {
         chunks = last_lines(chunks, lines);
     }
-    let chunks = join_characters(chunks);
-    let next = chunks.last().map_or(from, |c| c.seq + length(c));
+    let mut chunks = join_characters(chunks);
     let over = run.state.is_final() || attempt < run.attempt;
+    let upto = |chunks: &[LogChunk]| chunks.last().map_or(from, |c| c.seq + length(c));
+    let at_end = upto(&chunks) >= end;
+    if !(over && at_end) {
+        hold_back(&mut chunks, at_end);
+    }
+    let next = upto(&chunks);
+    // What is held back is not there yet: whoever reads up to the end does not ask for it at once.
+    let end = if at_end { end.min(next) } else { end };
     Ok(Some(LogRange {
         run_id,
         attempt,
@@ -217,6 +224,18 @@ fn join_characters(mut chunks: Vec<LogChunk>) -> Vec<LogChunk> {
     }
     chunks.retain(|chunk| !chunk.bytes.is_empty());
     chunks
+}
+
+/// Leaves a character that is begun to the next stretch. Where that is all there is, only if its rest may still be written.
+fn hold_back(chunks: &mut Vec<LogChunk>, may_come: bool) {
+    let several = chunks.len() > 1;
+    if let Some(last) = chunks.last_mut() {
+        let kept = complete(&last.bytes);
+        if kept > 0 || several || may_come {
+            last.bytes.truncate(kept);
+        }
+    }
+    chunks.retain(|chunk| !chunk.bytes.is_empty());
 }
 
 /// The bytes before a character that is begun at the end and not complete.

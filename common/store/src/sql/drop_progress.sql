@@ -4,7 +4,7 @@ WITH front AS MATERIALIZED (
     SELECT p.run_id, p.at FROM farmhand.progress p ORDER BY p.run_id LIMIT 20000
 ), old AS (
     SELECT p.run_id FROM front p
-    WHERE p.at < statement_timestamp() - $1 * interval '1 day'
+    WHERE p.at < statement_timestamp() - greatest($1, (SELECT f.at_least FROM farmhand.retention f)) * interval '1 day'
         AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = p.run_id)
     LIMIT 10000
 )

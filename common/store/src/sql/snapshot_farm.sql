@@ -21,7 +21,7 @@ WITH queue AS (
     JOIN farmhand.node n ON n.address = r.running_at
     CROSS JOIN LATERAL (
         SELECT 'stalled' AS state, CASE WHEN n.lease_until < statement_timestamp() THEN n.lease_until
-                ELSE r.claimed_at END + r.hold_ms * interval '1 millisecond' AS since
+                ELSE greatest(r.claimed_at, n.started_at, n.lost_at) END + r.hold_ms * interval '1 millisecond' AS since
             WHERE r.session < n.session
         UNION ALL
         SELECT 'expired', n.lease_until
@@ -56,7 +56,7 @@ SELECT extract(epoch FROM statement_timestamp())::float8 AS at,
         0)::float8
         AS oldest_due_age,
     coalesce((SELECT extract(epoch FROM statement_timestamp() - min(n.created_at)) FROM farmhand.notification n
-        WHERE n.state = 'waiting'), 0)::float8 AS oldest_notification_age,
+        WHERE n.state = 'waiting' AND n.topic <> 'test'), 0)::float8 AS oldest_notification_age,
     (SELECT coalesce(jsonb_object_agg(h.state, h.n), '{}')
         FROM (SELECT h.state, count(*) AS n FROM held h GROUP BY h.state) h) AS unhealthy,
     (SELECT coalesce(jsonb_agg(s), '[]') FROM stuck s) AS stuck,
