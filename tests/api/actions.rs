@@ -204,3 +204,23 @@ async fn jobs_nodes_pools_and_leases_obey_and_say_who_it_was() {
     assert_eq!(by(&f, "lease_released").await, who);
     f.post(&token, "/api/v1/nodes/nope/cordon", "").await.problem(404);
 }
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_is_answered_with_the_first_run() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    let bearer = format!("Bearer {token}");
+    let form = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+    ];
+    for _ in 0..2 {
+        let reply = send(f.port, "POST", "/act/run", &form, "job=long&key=monday").await;
+        assert_eq!(reply.status, 303, "{reply:?}");
+    }
+    let made = f.farm.value::<i64>("SELECT count(*) FROM farmhand.run").await;
+    assert_eq!(made, 1);
+    f.post(&token, "/api/v1/runs/cancel", r#"{"job": "long"}"#)
+        .await
+        .json();
+}

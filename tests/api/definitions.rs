@@ -141,6 +141,18 @@ async fn files_are_previewed_applied_changed_renamed_and_pruned_within_their_sou
         steps(&f.post(&token, PATH, &taken.to_string()).await.json()),
         ["updated by-hand"]
     );
+    // The same definition under another source is somebody's doing, too.
+    taken["source"] = json!("ops/other");
+    f.post(&token, PATH, &taken.to_string()).await.json();
+    let told = "SELECT detail->>'by' FROM farmhand.audit WHERE kind = 'job_applied' AND detail->>'from' = 'ops/other'";
+    let by: String = f
+        .farm
+        .sql
+        .query_one(told, &[])
+        .await
+        .expect("who moved it")
+        .get(0);
+    assert!(by.starts_with("api:"), "{by}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

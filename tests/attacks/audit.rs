@@ -15,6 +15,7 @@ async fn no_row_that_decides_what_runs_is_changed_without_a_trace() {
     let a = Attacked::new().await;
     a.owner.batch_execute(MORE).await.expect("what is changed");
     for (statement, kind, shows) in [
+        ("SELECT farmhand.submit('j')", "run_submitted", "\"runs\": 1"),
         ("UPDATE farmhand.api_token SET hash = sha256('mine')", "changed_api_token", "hash"),
         ("UPDATE farmhand.job_signature SET document = 'another'", "changed_job_signature", "another"),
         (
@@ -115,4 +116,33 @@ async fn what_agents_do_all_day_fills_no_audit() {
                 ('changed_job', 'changed_run_live', 'changed_run_history') AND role <> 'farm_operator'
                 AND NOT (kind = 'changed_job' AND detail->>'op' = 'insert')";
     assert_eq!(a.text(told).await, None);
+}
+
+#[tokio::test]
+async fn nobody_is_named_for_what_another_did() {
+    let a = Attacked::new().await;
+    for (statement, kind, actor) in [
+        ("UPDATE farmhand.job SET paused = true, paused_by = 'bob'", "changed_job", "farm_operator: bob"),
+        ("UPDATE farmhand.job SET priority = 100", "changed_job", "farm_operator"),
+        (
+            "INSERT INTO farmhand.run_history SELECT h.* FROM jsonb_populate_record(NULL::farmhand.run_live,
+                 '{\"run_id\": 77, \"job_id\": \"j\", \"rev\": 1, \"kind\": \"submitted\", \"instance\": 0, \"instances\": 1,
+                   \"due_at\": \"2026-01-01Z\", \"ready_at\": \"2026-01-01Z\", \"attempt\": 1, \"retries\": 0, \"takeovers\": 0,
+                   \"params\": {}, \"created_at\": \"2026-01-01Z\", \"by_hand\": false, \"submitted_by\": \"anna\",
+                   \"cancel_by\": \"bob\"}') r,
+                 LATERAL farmhand.ended(r, 'cancelled', 'cancelled', 'cancel') h",
+            "changed_run_history",
+            "farm_operator: bob",
+        ),
+        (
+            "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                 SELECT 'k', rev, spec, source, applied_by, applied_at FROM farmhand.job_revision",
+            "changed_job_revision",
+            "farm_operator",
+        ),
+    ] {
+        a.operator.batch_execute(statement).await.expect(statement);
+        let last = format!("SELECT actor FROM farmhand.audit WHERE kind = '{kind}' ORDER BY audit_id DESC LIMIT 1");
+        assert_eq!(a.text(&last).await.as_deref(), Some(actor), "{statement}");
+    }
 }

@@ -367,17 +367,20 @@ async fn still(watch: &Watch) -> Result<(), String> {
 /// Runs every query of every panel, as Grafana would.
 async fn panels(farm: &Farm, watch: &Watch) {
     let instance = format!("127.0.0.1:{}", farm.agents[1].port);
-    let variables = [
-        ("farm", "farmhand"),
-        ("job_name", "fails"),
-        ("instance", instance.as_str()),
-        ("__rate_interval", "10s"),
-    ];
+    let of_job = |name| {
+        queries(&[
+            ("farm", "farmhand"),
+            ("job_name", name),
+            ("instance", instance.as_str()),
+            ("__rate_interval", "10s"),
+        ])
+    };
     let mut empty = Vec::new();
-    let all = queries(&variables);
+    let all = of_job("fails");
     let count = all.len();
-    for query in all {
-        if watch.query_range(&query.expr).await.is_empty() {
+    // One that never succeeds has no time since its last success.
+    for (query, good) in all.iter().zip(of_job("weary")) {
+        if watch.query_range(&query.expr).await.is_empty() && watch.query_range(&good.expr).await.is_empty() {
             empty.push(format!("{}: {}", query.panel, query.expr));
         }
     }

@@ -217,11 +217,14 @@ async fn a_key_that_is_submitted_during_a_rename_makes_no_second_run() {
     let ops = farm.test.client().await;
     let rename = "BEGIN; SELECT farmhand.rename_job('mail', 'post', 'ops', 99, false)";
     ops.batch_execute(rename).await.unwrap();
-    let db = farm.db.clone();
-    let late = tokio::spawn(async move { submit(&db, "mail", &json!({}), None, Some("k")).await });
-    until_blocked(&farm).await;
+    let late = async || submit(&farm.db, "mail", &json!({}), None, Some("k")).await;
+    assert_eq!(
+        late().await.unwrap(),
+        run.run_id,
+        "the rename is not committed yet"
+    );
     ops.batch_execute("COMMIT").await.unwrap();
-    let late = late.await.unwrap();
+    let late = late().await;
     assert!(matches!(late, Err(StoreError::NotFound(_))), "{late:?}");
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
 }
@@ -301,4 +304,24 @@ async fn the_submitters_role_can_submit_and_nothing_else() {
         .batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_repetition_is_answered_whatever_became_of_the_job() {
+    let farm = farm_with_job().await;
+    let made = submit(&farm.db, "mail", &json!({}), None, Some("k"))
+        .await
+        .unwrap();
+    let off = JobSpec {
+        enabled: Enabled::No,
+        ..spec()
+    };
+    farm.job("mail", off, None).await;
+    let again = submit(&farm.db, "mail", &json!({}), None, Some("k")).await;
+    assert_eq!(again.unwrap(), made);
+    assert!(
+        submit(&farm.db, "mail", &json!({}), None, Some("l"))
+            .await
+            .is_err()
+    );
 }

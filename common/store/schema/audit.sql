@@ -73,13 +73,18 @@ DECLARE
     was jsonb := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE to_jsonb(OLD) END;
     has jsonb := CASE TG_OP WHEN 'DELETE' THEN '{}' ELSE to_jsonb(NEW) END;
     known jsonb := was || has;
+    -- Who paused a job is named for the pause alone, and who applied a revision when it is applied, not when it is copied.
+    said text := CASE WHEN CASE TG_TABLE_NAME
+            WHEN 'job' THEN (has->>'paused')::boolean AND was->'paused' IS DISTINCT FROM has->'paused'
+            WHEN 'job_revision' THEN (has->>'applied_at')::timestamptz >= transaction_timestamp()
+            ELSE true END THEN has->>TG_ARGV[0] END;
     shown jsonb;
 BEGIN
     SELECT jsonb_object_agg(c.name, CASE c.name WHEN 'hash' THEN '["hidden", "hidden"]'
             ELSE jsonb_build_array(left(was->>c.name, 500), left(has->>c.name, 500)) END) INTO shown
         FROM unnest(TG_ARGV[1:]) AS c(name) WHERE was->c.name IS DISTINCT FROM has->c.name;
     IF shown IS NOT NULL THEN
-        PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], known->>'address',
+        PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, said, known->>'address',
             known->>'job_id', (known->>'run_id')::bigint,
             jsonb_build_object('op', lower(TG_OP), 'name', known->>'name', 'columns', shown));
     END IF;
@@ -94,7 +99,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, min(m.submitted_by), NULL, m.job_id, min(m.run_id),
+    -- Who ended a run is not who made it.
+    PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME,
+            CASE TG_TABLE_NAME WHEN 'run_live' THEN min(m.submitted_by) ELSE min(m.cancel_by) END, NULL, m.job_id, min(m.run_id),
             jsonb_build_object('op', 'insert', 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
         FROM made m GROUP BY m.job_id;
     RETURN NULL;

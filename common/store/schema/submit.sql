@@ -93,6 +93,14 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no job "%"%', submit.job_id, coalesce(': it is called "' || farmhand.renamed_to(submit.job_id) || '" now', '') USING ERRCODE = 'P0002';
     END IF;
+    -- A repetition is answered whatever has become of the definition since.
+    IF submit.idempotency_key IS NOT NULL THEN
+        SELECT s.run_id INTO made_runs FROM farmhand.submission s
+            WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
+        IF FOUND THEN
+            RETURN made_runs;
+        END IF;
+    END IF;
     IF NOT j.enabled THEN
         RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';
     END IF;
@@ -165,6 +173,11 @@ BEGIN
     IF made_runs = 0 THEN
         RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit.job_id
             USING ERRCODE = '55000';
+    END IF;
+    -- The audit's triggers see the owner here, so it is said here. What an agent submits has an event.
+    IF NOT has_table_privilege(session_user, 'farmhand.progress'::regclass, 'INSERT') THEN
+        PERFORM farmhand.note_action('run_submitted', NULL, NULL, submit.job_id, first_run,
+            jsonb_build_object('runs', made_runs));
     END IF;
     PERFORM pg_notify('farmhand', json_build_object('due', first_run, 'job', submit.job_id, 'runs', made_runs)::text);
     RETURN first_run;

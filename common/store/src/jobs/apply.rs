@@ -220,7 +220,11 @@ pub async fn apply_signed(
         let _: Vec<Value> = tx
             .rows(
                 stmt!("apply_moved"),
-                &[(&jobs, Type::TEXT_ARRAY), (&sources, Type::TEXT_ARRAY)],
+                &[
+                    (&jobs, Type::TEXT_ARRAY),
+                    (&sources, Type::TEXT_ARRAY),
+                    (&by, Type::TEXT),
+                ],
             )
             .await?;
     }

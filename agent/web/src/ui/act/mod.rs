@@ -176,15 +176,16 @@ async fn done(
             .find(|(name, _)| name == wanted)
             .map(|(_, value)| value.as_str())
     };
+    let key = field("key").filter(|key| (1..=200).contains(&key.len()));
     let sure = field("sure") == Some("yes");
-    if !sure && let Some(why) = act(app, caller, &action, None, true).await?.0.twice {
+    // With the key: what the first click made is no other run.
+    if !sure && let Some(why) = act(app, caller, &action, key, true).await?.0.twice {
         return Err(
             Problem::refused("this may run something twice, and nobody said that it is wanted")
                 .detail(why)
                 .hint("go back and tick the box"),
         );
     }
-    let key = field("key").filter(|key| (1..=200).contains(&key.len()));
     let answer = act(app, caller, &action, key, false).await?.0;
     let new = matches!(action, Action::Submit { .. } | Action::Retry { .. });
     Ok(match answer.runs.first().filter(|_| new) {
