@@ -209,3 +209,35 @@ fn nothing_of_the_shell_is_left_after_the_flow() {
         }
     });
 }
+
+/// As a warden does it.
+#[test]
+fn a_signal_to_all_processes_leaves_tasks_their_grace() {
+    let (place, lib) = library("nap() { sleep 600 & wait; }\n");
+    let run_dir = place.path().join("run");
+    let body = "trap 'n=0; while [ $n -lt 10 ]; do sleep 0.1; n=$((n+1)); done; echo clean; exit 0' TERM\necho up\nnap";
+    let dir = scripts(&[("a", body)]);
+    let (at, lib) = (run_dir.to_str().unwrap(), lib.to_str().unwrap());
+    let mut child = command(&["run", "--run-dir", at, "--preload", lib, path(&dir)])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(run_dir.join("log/a.log")).unwrap_or_default();
+    eventually("the task runs", Duration::from_secs(20), || {
+        said().contains("up").then_some(()).ok_or_else(said)
+    });
+    let mark = format!(
+        "FARMHAND_RUN_DIR={}",
+        fs::canonicalize(&run_dir).unwrap().display()
+    );
+    let own = child.id().cast_signed();
+    for process in farmhand_tests::processes::all() {
+        if process.pid == own || process.environment.contains(&mark) {
+            // SAFETY: a plain system call; these are this test's own processes.
+            unsafe { libc::kill(process.pid, libc::SIGTERM) };
+        }
+    }
+    child.wait().unwrap();
+    assert!(said().contains("clean"), "{}", said());
+}

@@ -251,3 +251,15 @@ fn a_command_that_does_not_exist_is_said_and_tried_again() {
     workers.wait_for("stderr", 2, "worker-0 failed: no-such-program cannot be executed");
     stop(workers, libc::SIGTERM, 0);
 }
+
+/// Pauses end while others are being started.
+#[test]
+fn no_worker_whose_pause_is_over_waits_for_the_end_of_another() {
+    for _ in 0..4 {
+        let workers = Workers::start(
+            &["-n", "32", "--idle-exit", "250", "--idle-delay", "200ms"],
+            "[ -e \"$PLACE/first-$1\" ] || { : > \"$PLACE/first-$1\"; exit 250; }; echo again; exec sleep 600",
+        );
+        workers.wait_for("stdout", 32, "again");
+    }
+}

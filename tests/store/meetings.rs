@@ -1,13 +1,14 @@
 //! Several parents: whoever ends first, on whatever node.
 
-use farmhand_core::definition::{JobSpec, Overlap};
-use farmhand_store::jobs::{retry_run, submit};
+use farmhand_core::definition::{JobSpec, Overlap, TriggerFault};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, retry_run, submit};
 use farmhand_store::protocol::{Triggered, settle};
 use farmhand_store::reading;
 use serde_json::json;
 use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, past, spec, success};
+use crate::rounds::looping;
 use crate::triggers::{after, ends, failed, fired, take};
 
 const FINISH: &str = include_str!("../../common/store/src/sql/finish.sql");
@@ -185,4 +186,26 @@ async fn of_two_parents_that_end_at_once_on_two_nodes_the_second_sees_both() {
     let (one, two) = tokio::join!(settle(&farm.db, Some(&parents)), settle(&farm.db, None));
     let made: Vec<Triggered> = one.unwrap().into_iter().chain(two.unwrap()).collect();
     assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
+}
+
+#[tokio::test]
+async fn of_several_parents_none_is_continuous() {
+    let farm = Farm::new().await;
+    farm.job("p", spec(), None).await;
+    farm.job("loop", looping(1), None).await;
+    farm.job("alone", after(&["loop"]), None).await;
+    let change = JobChange {
+        job_id: "c".to_owned(),
+        spec: after(&["p", "loop"]),
+        next_run: None,
+        source: "t".to_owned(),
+    };
+    let fault = TriggerFault::Endless {
+        child: "c".to_owned(),
+        parent: "loop".to_owned(),
+    };
+    match apply(&farm.owner, &[change], false, "t").await.unwrap() {
+        ApplyOutcome::Refused(faults) => assert_eq!(faults, [fault]),
+        other => panic!("{other:?}"),
+    }
 }

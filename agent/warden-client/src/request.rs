@@ -140,7 +140,7 @@ pub fn request(
                 done: claimed.done.iter().flatten().cloned().collect(),
             };
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
-            (flow::command(), Some(text))
+            (flow::command(spec.grace), Some(text))
         }
         (None, Some(list), _) => {
             let handed = stream::Handed::new(claimed, spec, list, filling.clone(), now)?;

@@ -41,10 +41,18 @@ exec 2>/dev/null 5<&-
 echo ready >&4
 read -r _farmhand_c <&3
 trap - HUP
-while read -r _farmhand_c _farmhand_i <&3; do
+# A warden asks all processes of an attempt to end. Those forked here have their grace only while this shell lives.
+trap '_farmhand_t=1' TERM
+while _farmhand_t=; _farmhand_c=; read -r _farmhand_c _farmhand_i <&3 || [ "$_farmhand_t" ]; do
   case $_farmhand_c in
   r) ( . "$_farmhand_d/$_farmhand_i" ) 3<&- 4>&- & echo "s $_farmhand_i $!" >&4 ;;
-  w) _farmhand_r=0; wait "$_farmhand_i" || _farmhand_r=$?; echo "e $_farmhand_i $_farmhand_r" >&4 ;;
+  w) _farmhand_r=0; wait "$_farmhand_i" || _farmhand_r=$?
+    # The signal may have ended the wait, and not the task.
+    if [ "$_farmhand_t" ]; then
+      _farmhand_q=0; wait "$_farmhand_i" || _farmhand_q=$?
+      [ "$_farmhand_q" = 127 ] || _farmhand_r=$_farmhand_q
+    fi
+    echo "e $_farmhand_i $_farmhand_r" >&4 ;;
   esac
 done"#;
 

@@ -93,3 +93,10 @@ fn a_row_has_the_columns_that_the_definition_names_whatever_the_database_adds() 
     let env = made(none, json!({"key": "1", "params": {"a": 1}})).unwrap().env;
     assert!(!env.contains_key("FARMHAND_ROW"));
 }
+
+#[test]
+fn the_tasks_of_a_flow_have_the_grace_of_their_job() {
+    let spec = json!({"flow": {"tasks": {"a": {"command": ["true"]}}}, "grace": 120_000});
+    let words = argv(&spec, json!({})).unwrap();
+    assert_eq!(words[4..], ["--grace", "120000ms"]);
+}

@@ -18,6 +18,8 @@ pub enum TriggerFault {
     Unknown { child: String, parent: String },
     /// Each is triggered by the next, the last by the first.
     Cycle(Vec<String>),
+    /// One of several parents is continuous.
+    Endless { child: String, parent: String },
 }
 
 impl fmt::Display for TriggerFault {
@@ -34,6 +36,12 @@ impl fmt::Display for TriggerFault {
                     write!(f, "{job} is triggered by ")?;
                 }
                 write!(f, "{}: a circle", jobs.first().map_or("", String::as_str))
+            }
+            Self::Endless { child, parent } => {
+                write!(
+                    f,
+                    "{child} is triggered by {parent} and others; {parent} is continuous, and its rounds share no instant with others"
+                )
             }
         }
     }
@@ -153,6 +161,8 @@ pub fn check_triggers(
             })
         }
         TriggerFault::Cycle(circle) => round(sources, &files, stored, circle),
+        // The database, which knows the parents of other files too, finds these.
+        TriggerFault::Endless { .. } => None,
     });
     Mistakes::check(sources, problems.collect())
 }

@@ -277,6 +277,11 @@ impl<'f> Course<'f> {
         None
     }
 
+    /// When the next try is due, which may have passed. What [`Course::wake`] makes ready has to be started.
+    pub fn next_try(&self) -> Option<Duration> {
+        self.paused.first().map(|(until, _)| *until)
+    }
+
     /// A running task says that what it stands for is there, while it goes on: what waits for `name` does
     /// not wait for it any longer. Whether the name is one of its own.
     pub fn mark(&mut self, task: usize, name: &str) -> bool {

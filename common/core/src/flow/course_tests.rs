@@ -113,7 +113,10 @@ fn a_failed_task_is_tried_again_after_its_pause() {
     assert_eq!((again.after, again.failed), (Duration::from_secs(5), true));
     assert_eq!(c.wake(Duration::from_secs(4)), Some(Duration::from_secs(5)));
     assert!(started(&mut c).is_empty());
+    // To ask for the time starts nothing and forgets nothing, also when it has come.
+    assert_eq!(c.next_try(), Some(Duration::from_secs(5)));
     assert_eq!(c.wake(Duration::from_secs(5)), None);
+    assert_eq!(c.next_try(), None);
     assert_eq!(started(&mut c), [0]);
     assert_eq!(c.ended(0, failed, NOW, 0), None);
     assert_eq!(c.end(1), Some(&End::Skipped));

@@ -14,6 +14,8 @@ struct Edge {
     parent: String,
     child: String,
     known: bool,
+    /// One of several parents, and continuous.
+    endless: bool,
 }
 
 /// Writes what these jobs' present definitions say, and tells what is wrong with the whole then. Applies wait for
@@ -30,5 +32,14 @@ pub(super) async fn write(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<Tri
             parents.entry(&edge.parent).or_default();
         }
     }
-    Ok(trigger_faults(&parents))
+    let mut faults = trigger_faults(&parents);
+    // What was stored before keeps nobody from changing something else.
+    let touched = |edge: &&Edge| {
+        edge.endless && (jobs.contains(&edge.child.as_str()) || jobs.contains(&edge.parent.as_str()))
+    };
+    faults.extend(edges.iter().filter(touched).map(|edge| TriggerFault::Endless {
+        child: edge.child.clone(),
+        parent: edge.parent.clone(),
+    }));
+    Ok(faults)
 }

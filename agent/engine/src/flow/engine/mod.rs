@@ -254,7 +254,7 @@ impl<'f> Engine<'f> {
         let shown = self.running.values().any(|r| r.output.is_some());
         sooner(shown.then_some(self.look_at));
         self.running.values().for_each(|r| sooner(r.limit.at));
-        sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
+        sooner(self.course.next_try().map(|at| self.began + at));
         let forked = self.running.values().filter_map(Running::watch);
         let inotify = self.tools.fifos.inotify();
         self.tools.signals.sleep(next, inotify.into_iter().chain(forked));
