@@ -28,7 +28,7 @@ async fn pools_come_with_job_files_and_are_resized_by_hand() {
     let set = farm.run(&["pool", "set", "mailer", "7"]).ok();
     assert!(
         set.out
-            .starts_with("mailer: 7 places instead of 2; 0 runs are in it"),
+            .starts_with("mailer: 7 places instead of 2; 0 are taken, 0 runs wait"),
         "{set:?}"
     );
     assert!(set.out.contains("jobs.toml says 2"), "{set:?}");

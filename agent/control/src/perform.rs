@@ -371,7 +371,7 @@ async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Resu
         return Err(nodes::no_pool(name));
     }
     let mut what = format!(
-        "{name}: {size} places instead of {}; {} runs are in it, {} wait",
+        "{name}: {size} places instead of {}; {} are taken, {} runs wait",
         pool.size,
         pool.in_use + pool.on_nodes.values().sum::<i64>(),
         pool.waiting

@@ -340,7 +340,7 @@ BEGIN
             node_free := jsonb_set(node_free, ARRAY[c.node_pool], to_jsonb((node_free->>c.node_pool)::integer - 1));
         END IF;
         IF c.rate_count IS NOT NULL THEN
-            -- A run of an older revision forgets nothing that counts for the present one.
+            -- By the longer of both windows: this run may be of an older revision than the present one.
             DELETE FROM farmhand.rate_start s
                 WHERE s.job_id = c.job_id AND s.at <= now - greatest(c.rate_ms, (SELECT n.rate_ms FROM farmhand.job j
                     JOIN farmhand.need n ON n.job_id = j.job_id AND n.rev = j.rev WHERE j.job_id = c.job_id))

@@ -1,4 +1,5 @@
 //! `farmhand pool`: places that jobs share.
+
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
 use farmhand_store::reading::{self, PoolItem, every};

@@ -33,7 +33,7 @@ pub(super) async fn write(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<Tri
         }
     }
     let mut faults = trigger_faults(&parents);
-    // What was stored before keeps nobody from changing something else.
+    // Only for jobs of this change: one that is stored already must not block the changes of others.
     let touched = |edge: &&Edge| {
         edge.endless && (jobs.contains(&edge.child.as_str()) || jobs.contains(&edge.parent.as_str()))
     };

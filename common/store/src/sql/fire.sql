@@ -25,7 +25,7 @@ WITH given AS MATERIALIZED (
             WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
-    -- Whatever rule it was made under: its end lets go of what waits for it.
+    -- With this rule its end looks for what waits for it, whatever rule it was made under.
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
     WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
     RETURNING r.run_id, r.job_id, r.node
