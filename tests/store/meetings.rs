@@ -1,9 +1,12 @@
 //! Several parents: whoever ends first, on whatever node.
 
+use std::time::Duration;
+
 use farmhand_core::definition::{JobSpec, Overlap, TriggerFault};
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, retry_run, submit};
-use farmhand_store::protocol::{Triggered, settle};
-use farmhand_store::reading;
+use farmhand_store::protocol::{Claimed, Triggered, settle};
+use farmhand_store::{Db, LeaseIdentity, reading};
+use farmhand_tests::pg::config;
 use serde_json::json;
 use tokio_postgres::types::{Json, Type};
 
@@ -80,6 +83,53 @@ async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_onc
     let p = take(&farm, &me, "p").await;
     let made = ends(&farm, success(&me, &p)).await;
     assert_eq!(made[0].skipped, ["trigger: q has no run there"]);
+}
+
+/// `p` runs, and `q` has ended, at their instant; and `q` at each of `count` hours before it. `told`: ends of it that nobody
+/// has dealt with.
+async fn backfilled(farm: &Farm, me: &LeaseIdentity, count: i32, told: bool) -> Claimed {
+    let hourly = JobSpec {
+        schedule: vec!["@hourly".to_owned()],
+        ..spec()
+    };
+    for job in ["p", "q"] {
+        farm.job(job, hourly.clone(), Some(past(90))).await;
+    }
+    farm.job("c", after(&["p", "q"]), None).await;
+    fired(farm, &["p", "q"], past(90)).await;
+    let (p, q) = (take(farm, me, "p").await, take(farm, me, "q").await);
+    assert_eq!(ends(farm, success(me, &q)).await, []);
+    let role = if told { "origin" } else { "replica" };
+    let copies = format!(
+        "SET session_replication_role = {role};
+         INSERT INTO farmhand.run_history SELECT (json_populate_record(h, json_build_object('run_id', h.run_id + i,
+             'due_at', at, 'first_due', at, 'last_due', at))).*
+         FROM farmhand.run_history h, generate_series(1, {count}) i, LATERAL (SELECT h.due_at - i * interval '1 hour' AS at) a"
+    );
+    farm.test.admin().await.batch_execute(&copies).await.unwrap();
+    p
+}
+
+#[tokio::test]
+async fn a_backfill_meets_runs_that_have_many_newer_ones_of_the_same_backfill() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let p = backfilled(&farm, &me, 1_500, false).await;
+    // As when the other parent's backfill begins after this one's has been dealt with.
+    farm.sql.batch_execute("DELETE FROM farmhand.triggering").await.unwrap();
+    let made = ends(&farm, success(&me, &p)).await;
+    assert_eq!((made[0].run_ids.len(), &made[0].skipped), (1, &vec![]), "{made:?}");
+}
+
+#[tokio::test]
+async fn ends_that_wait_are_settled_however_many_there_are() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    backfilled(&farm, &me, 200, true).await;
+    let config = config(&farm.test.agent_url()).with_timeouts(Duration::from_secs(3), Duration::from_secs(10));
+    let impatient = Db::connect(&config).await.unwrap();
+    assert_eq!(settle(&impatient, None).await.unwrap().len(), 200);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 1);
 }
 
 #[tokio::test]

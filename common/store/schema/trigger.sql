@@ -55,58 +55,72 @@ $$;
 CREATE TRIGGER note_ends AFTER INSERT ON farmhand.run_history
     REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.note_ends();
 
+-- These are called for each end that waits. A plan of their partitions costs more than what it finds, so it is kept.
+
 -- How a firing ended, by the newest run of each of its shards; NULL while one of them lives.
 CREATE FUNCTION farmhand.firing_end(run bigint, firing bigint) RETURNS text
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
-SELECT CASE
-    WHEN firing_end.firing IS NOT NULL
-        AND EXISTS (SELECT FROM farmhand.run_live r WHERE r.firing = firing_end.firing) THEN NULL
-    WHEN bool_and(s.state = 'succeeded') THEN 'success'
-    WHEN bool_or(s.state IN ('failed', 'timed_out', 'lost')) THEN 'failure'
-    WHEN bool_or(s.state = 'cancelled') THEN 'cancelled'
-    WHEN bool_or(s.state = 'skipped') THEN 'skipped'
-    -- Its history has been dropped.
-    ELSE 'none' END
-FROM (
-    SELECT DISTINCT ON (h.instance, h.node) h.state FROM (
-        SELECT * FROM farmhand.run_history WHERE firing_end.firing IS NULL AND run_id = firing_end.run
-        UNION ALL
-        SELECT * FROM farmhand.run_history WHERE run_history.firing = firing_end.firing
-    ) h ORDER BY h.instance, h.node, h.run_id DESC
-) s
+BEGIN
+    RETURN (
+        SELECT CASE
+            WHEN firing_end.firing IS NOT NULL
+                AND EXISTS (SELECT FROM farmhand.run_live r WHERE r.firing = firing_end.firing) THEN NULL
+            WHEN bool_and(s.state = 'succeeded') THEN 'success'
+            WHEN bool_or(s.state IN ('failed', 'timed_out', 'lost')) THEN 'failure'
+            WHEN bool_or(s.state = 'cancelled') THEN 'cancelled'
+            WHEN bool_or(s.state = 'skipped') THEN 'skipped'
+            -- Its history has been dropped.
+            ELSE 'none' END
+        FROM (
+            SELECT DISTINCT ON (h.instance, h.node) h.state FROM (
+                SELECT * FROM farmhand.run_history WHERE firing_end.firing IS NULL AND run_id = firing_end.run
+                UNION ALL
+                SELECT * FROM farmhand.run_history WHERE run_history.firing = firing_end.firing
+            ) h ORDER BY h.instance, h.node, h.run_id DESC
+        ) s);
+END
 $$;
 
 -- The parameters that a run had: those it was given, and the defaults of its definition.
 CREATE FUNCTION farmhand.run_params(job_id text, rev bigint, given jsonb) RETURNS jsonb
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
-SELECT coalesce((SELECT jsonb_object_agg(p.key, p.value->'default')
-    FROM farmhand.job_revision v, jsonb_each(v.spec->'params') p
-    WHERE v.job_id = run_params.job_id AND v.rev = run_params.rev
-        AND jsonb_typeof(p.value->'default') <> 'null'), '{}') || run_params.given
+BEGIN
+    RETURN (
+        SELECT coalesce((SELECT jsonb_object_agg(p.key, p.value->'default')
+            FROM farmhand.job_revision v, jsonb_each(v.spec->'params') p
+            WHERE v.job_id = run_params.job_id AND v.rev = run_params.rev
+                AND jsonb_typeof(p.value->'default') <> 'null'), '{}') || run_params.given);
+END
 $$;
 
 -- Whether a job, or one that leads to it, may still come to have a run at an instant: because something of them is
 -- under way there, or, with by_schedule, because a schedule has not got so far.
 CREATE FUNCTION farmhand.may_come(job text, instant timestamptz, by_schedule boolean) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
-WITH RECURSIVE up(job_id) AS (
-    SELECT may_come.job
-    UNION
-    SELECT e.parent FROM up JOIN farmhand.trigger_edge e ON e.child = up.job_id
-)
-SELECT EXISTS (
-    SELECT FROM up JOIN farmhand.job j ON j.job_id = up.job_id
-    WHERE NOT j.deleted AND (
-        (may_come.by_schedule AND j.enabled AND j.scheduled AND (j.next_run <= may_come.instant
-            OR (j.paused AND coalesce(j.decided_until, '-infinity') < may_come.instant)))
-        OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.due_at = may_come.instant)
-        OR EXISTS (SELECT FROM farmhand.triggering t WHERE t.child = j.job_id AND t.due_at = may_come.instant)))
+BEGIN
+    RETURN (
+        WITH RECURSIVE up(job_id) AS (
+            SELECT may_come.job
+            UNION
+            SELECT e.parent FROM up JOIN farmhand.trigger_edge e ON e.child = up.job_id
+        )
+        SELECT EXISTS (
+            SELECT FROM up JOIN farmhand.job j ON j.job_id = up.job_id
+            WHERE NOT j.deleted AND (
+                (may_come.by_schedule AND j.enabled AND j.scheduled AND (j.next_run <= may_come.instant
+                    OR (j.paused AND coalesce(j.decided_until, '-infinity') < may_come.instant)))
+                OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.due_at = may_come.instant)
+                OR EXISTS (SELECT FROM farmhand.triggering t WHERE t.child = j.job_id AND t.due_at = may_come.instant))));
+END
 $$;
 
 -- How a parent stands towards the instant of another parent's run: its run at that instant if there is one; if
@@ -114,11 +128,15 @@ $$;
 CREATE FUNCTION farmhand.parent_stands(parent text, instant timestamptz, by_hand boolean) RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     timed boolean;
     live record;
-    r record;
+    looked integer := 0;
+    newer farmhand.run_history;
+    skip farmhand.run_history;
+    r farmhand.run_history;
 BEGIN
     SELECT l.run_id INTO live FROM farmhand.run_live l
         WHERE l.job_id = parent AND l.due_at = instant ORDER BY l.run_id DESC LIMIT 1;
@@ -135,18 +153,24 @@ BEGIN
                 WHERE f.job_id = parent) THEN
         RETURN jsonb_build_object('parent', parent, 'wait', 'to_come');
     END IF;
-    -- Newest first, so that the usual case reads a row or two; a run of long ago counts as none.
-    SELECT * INTO r FROM (
-            SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
-        WHERE h.first_due <= instant AND h.last_due >= instant AND h.state <> 'skipped' LIMIT 1;
-    IF NOT FOUND AND timed THEN
-        SELECT * INTO r FROM (
-                SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
-            WHERE h.first_due <= instant AND h.last_due >= instant LIMIT 1;
-        IF NOT FOUND THEN
+    -- Newest first, so that the usual case reads a row or two. A run of long ago counts as none: the search ends among
+    -- runs that had ended before the instant.
+    FOR newer IN SELECT * FROM farmhand.run_history WHERE job_id = parent ORDER BY run_id DESC LOOP
+        looked := looked + 1;
+        EXIT WHEN looked > 1000 AND newer.finished_at < instant;
+        CONTINUE WHEN instant NOT BETWEEN newer.first_due AND newer.last_due;
+        IF newer.state <> 'skipped' THEN
+            r := newer;
+            EXIT;
+        END IF;
+        skip := coalesce(skip, newer);
+    END LOOP;
+    IF r IS NULL AND timed THEN
+        r := skip;
+        IF r IS NULL THEN
             RETURN jsonb_build_object('parent', parent, 'end', 'none');
         END IF;
-    ELSIF NOT FOUND THEN
+    ELSIF r IS NULL THEN
         SELECT h.* INTO r FROM farmhand.run_history h
             WHERE h.job_id = parent AND h.state <> 'skipped' ORDER BY h.run_id DESC LIMIT 1;
         SELECT l.run_id INTO live FROM farmhand.run_live l WHERE l.job_id = parent ORDER BY l.run_id DESC LIMIT 1;

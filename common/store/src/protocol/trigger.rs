@@ -5,6 +5,7 @@
 //! triggered job's row, so that of two parents which end at once the second to be settled sees both.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ const SET: i64 = 100;
 
 /// Firings of one job by one transaction at most.
 const ROUNDS: usize = 50;
+/// No other begins after this time. With a thousand ends that wait, each takes half a second.
+const TIME: Duration = Duration::from_secs(1);
 
 /// A firing of a triggered job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +75,11 @@ async fn rounds(
     names: &[String],
     all: &mut Vec<Triggered>,
 ) -> Result<bool, StoreError> {
+    let began = Instant::now();
     for _ in 0..ROUNDS {
+        if began.elapsed() > TIME {
+            break;
+        }
         let children: Vec<Child> = tx
             .rows(stmt!("trigger_facts"), &[(&names, Type::TEXT_ARRAY)])
             .await?;

@@ -16,7 +16,8 @@ SELECT j.job_id, j.enabled, j.paused, j.deleted, v.spec,
                 ) ELSE '[]' END AS others
             FROM (SELECT * FROM farmhand.triggering t WHERE t.child = j.job_id ORDER BY t.id LIMIT 1100) t
             LEFT JOIN farmhand.trigger_edge e ON e.child = t.child AND e.parent = t.parent
-            CROSS JOIN LATERAL (SELECT farmhand.firing_end(t.run_id, t.firing) AS ended) f
+            -- OFFSET: found once, however often it is read.
+            CROSS JOIN LATERAL (SELECT farmhand.firing_end(t.run_id, t.firing) AS ended OFFSET 0) f
         ) t) AS ends
 FROM farmhand.job j
 JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
