@@ -162,3 +162,30 @@ async fn doctor_and_migrate_agree_on_the_roles() {
     let missing = survey::rights(&db).await.unwrap().missing;
     assert_eq!(missing, roles::KINDS.map(|kind| format!("{prefix}_{kind}")));
 }
+
+#[tokio::test]
+async fn roles_of_another_prefix_than_now_have_no_rights() {
+    let test = TestDb::empty().await;
+    let [before, after] = ["fho", "fhn"].map(|p| format!("{p}_{}", std::process::id()));
+    migrate_roles(&test.config(), Some(&before)).await.unwrap();
+    migrate_roles(&test.config(), Some(&after)).await.unwrap();
+    let admin = test.admin().await;
+    let row = admin
+        .query_one(
+            "SELECT has_schema_privilege($1 || '_operator', 'farmhand', 'USAGE'),
+                has_table_privilege($1 || '_operator', 'farmhand.job', 'INSERT'),
+                has_table_privilege($2 || '_operator', 'farmhand.job', 'INSERT')",
+            &[&before, &after],
+        )
+        .await
+        .unwrap();
+    let rights: Vec<bool> = (0..3).map(|n| row.get(n)).collect();
+    assert_eq!(rights, [false, false, true]);
+    drop(test);
+    let other = TestDb::empty().await.admin().await;
+    for kind in roles::KINDS {
+        for prefix in [&before, &after] {
+            let _ = other.batch_execute(&format!("DROP ROLE {prefix}_{kind}")).await;
+        }
+    }
+}

@@ -79,6 +79,9 @@ DECLARE
     job text;
     run bigint;
     owner text;
+    counter text;
+    -- Of a partition, the table that it is a part of.
+    of_table text := regexp_replace(TG_TABLE_NAME, '_([0-9]{8}|default)$', '');
 BEGIN
     -- Most who write are not restricted: found out by one probe, because thousands of rows may be written at once.
     IF NOT EXISTS (SELECT FROM farmhand.restriction s WHERE s.kind = 'login' AND s.name = session_user)
@@ -87,17 +90,29 @@ BEGIN
     END IF;
     was := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
     has := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
-    -- Who changes a definition counts by one.
-    IF TG_TABLE_NAME = 'job_seq' AND (has->>'seq')::bigint = (was->>'seq')::bigint + 1 THEN
+    -- Only move_runs changes what is recorded: it gives it the job's present name, for whoever calls it.
+    IF of_table IN ('run_history', 'attempt') AND TG_OP = 'UPDATE' THEN
         RETURN NULL;
     END IF;
+    -- Who changes a definition counts by one.
+    IF of_table = 'job_seq' AND (has->>'seq')::bigint = (was->>'seq')::bigint + 1 THEN
+        RETURN NULL;
+    END IF;
+    -- Counters are raised to the highest number there is: one ahead of its counter would leave none to draw.
+    counter := CASE of_table WHEN 'event' THEN 'farmhand.event_id_seq' WHEN 'triggering' THEN 'farmhand.triggering_id_seq'
+        WHEN 'notify_note' THEN 'farmhand.notify_note_id_seq' END;
+    IF TG_OP = 'INSERT' AND counter IS NOT NULL THEN
+        IF coalesce(has->>'event_id', has->>'id')::bigint > coalesce(pg_sequence_last_value(counter::regclass), 0) THEN
+            PERFORM farmhand.allow(NULL, 'a number that is still to come');
+        END IF;
+    END IF;
     -- Before many runs are ended or made, one event says so; each of them is judged by itself.
-    IF TG_TABLE_NAME = 'event' AND TG_OP = 'INSERT' AND has->>'kind' IN ('cancel_many', 'retry_many')
+    IF of_table = 'event' AND TG_OP = 'INSERT' AND has->>'kind' IN ('cancel_many', 'retry_many')
             AND has->>'run_id' IS NULL AND has->>'job_id' IS NULL THEN
         RETURN NULL;
     END IF;
     FOREACH written IN ARRAY array_remove(ARRAY[was, has], NULL) LOOP
-        IF TG_TABLE_NAME = 'acknowledgement' THEN
+        IF of_table = 'acknowledgement' THEN
             written := CASE WHEN written->>'kind' IN ('late', 'waiting', 'failing')
                 THEN jsonb_build_object('job_id', written->'name') WHEN written->>'kind' IN ('stuck', 'slow')
                 THEN jsonb_build_object('run_id', written->'name') ELSE '{}' END;
@@ -114,9 +129,9 @@ BEGIN
                 job := coalesce(job, owner);
             END LOOP;
         END LOOP;
-        PERFORM farmhand.allow(job, TG_TABLE_NAME);
+        PERFORM farmhand.allow(job, of_table);
     END LOOP;
-    CASE TG_TABLE_NAME
+    CASE of_table
     WHEN 'run_live' THEN
         -- Only agents start and hold runs.
         IF EXISTS (SELECT FROM unnest(ARRAY['state', 'running_at', 'session', 'attempt', 'fence']) c

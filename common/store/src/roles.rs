@@ -105,10 +105,12 @@ pub(super) async fn make(db: &Db, prefix: &str) -> Result<Roles, StoreError> {
 /// Gives and takes what the list says, in the caller's transaction, and remembers the prefix.
 pub(super) async fn grant(tx: &mut Transaction, prefix: &str) -> Result<(), StoreError> {
     name(tx, prefix).await?;
+    // The list still reads the prefix of before.
+    tx.batch(LIST).await?;
     let _: Vec<Value> = tx
         .rows(stmt!("roles_prefix_set"), &[(&prefix, Type::TEXT)])
         .await?;
-    tx.batch(LIST).await
+    Ok(())
 }
 
 /// What the names of this farm's roles begin with, once it has been migrated.

@@ -4,6 +4,8 @@
 DO $$
 DECLARE
     prefix text := current_setting('farmhand.role_prefix');
+    -- With another prefix the roles of before lose what they had.
+    former text := coalesce((SELECT p.prefix FROM farmhand.role_prefix p), prefix);
     thing record;
     g record;
     who text;
@@ -23,13 +25,16 @@ BEGIN
         IF thing.kind <> 'FUNCTION' OR EXISTS (SELECT FROM aclexplode(thing.acl) a WHERE a.grantee = 0) THEN
             EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', thing.kind, thing.name);
         END IF;
-        FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'] LOOP
-            IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
-                EXECUTE format('REVOKE ALL ON %s %s FROM %I', thing.kind, thing.name, prefix || '_' || who);
-            END IF;
+        FOR who IN SELECT r.rolname FROM pg_roles r, unnest(ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows']) k
+                WHERE r.rolname IN (prefix || '_' || k, former || '_' || k) LOOP
+            EXECUTE format('REVOKE ALL ON %s %s FROM %I', thing.kind, thing.name, who);
         END LOOP;
     END LOOP;
     EXECUTE 'REVOKE ALL ON SCHEMA farmhand FROM PUBLIC';
+    FOR who IN SELECT r.rolname FROM pg_roles r, unnest(ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows']) k
+            WHERE r.rolname = former || '_' || k LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA farmhand FROM %I', who);
+    END LOOP;
 
     FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'] LOOP
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
@@ -117,6 +122,11 @@ BEGIN
             FROM (VALUES ('agent', t.agent), ('operator', t.operator), ('viewer', t.viewer)) AS v(who, given)
         ) w
         WHERE to_regclass(format('farmhand.%I', t.name)) IS NOT NULL AND w.may <> ''
+        UNION ALL
+        -- Tokens without their hashes.
+        SELECT 'TABLE', 'farmhand.api_token', 'viewer',
+            'SELECT (token_id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at)'
+        WHERE to_regclass('farmhand.api_token') IS NOT NULL
         UNION ALL
         -- To take numbers, and to see how far they have come.
         SELECT 'SEQUENCE', format('farmhand.%I', s.name), w.who, 'USAGE, SELECT'
