@@ -241,3 +241,15 @@ async fn what_is_left_of_a_firing_is_cancelled_when_the_run_that_is_named_has_en
     farm.run(&["run", "cancel", "--firing", &first])
         .refused(4, &[&ended]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_of_firings_is_counted_before_it_is_confirmed() {
+    let farm = Farm::new().await;
+    farm.apply("[job.shards]\ncommand = ['true']\ninstances = 3\n");
+    farm.run(&["job", "run", "shards"]).ok();
+    let client = farm.db.client().await;
+    let earlier = "UPDATE farmhand.run_live SET due_at = now() - interval '1 day' WHERE instance = 0";
+    client.batch_execute(earlier).await.unwrap();
+    farm.run(&["run", "cancel", "--until", "1h", "--firing"])
+        .refused(4, &["this would cancel 3 runs of shards"]);
+}

@@ -86,6 +86,17 @@ async fn a_restricted_operator_commands_its_own_jobs_alone() {
         );
     }
 
+    for _ in 0..2 {
+        team(&["job", "run", "team-a.x"]).ok();
+    }
+    let many = team(&["run", "cancel", "--state", "due", "--yes"]).ok();
+    assert!(
+        many.err
+            .contains("not 1 run of team-b.z, which you may not act on"),
+        "{many:#?}"
+    );
+    team(&["run", "cancel", &other, &other]).refused(6, &[&refusal]);
+
     // What another team's definition would become is refused as a whole.
     let mixed = JOBS.replace("[\"true\"]", "[\"false\"]");
     let refused = ran(command(&url, farm.dir.path()).args(apply("all.toml", &mixed)));

@@ -1,9 +1,12 @@
 //! Many runs at once, chosen by what they have in common.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use farmhand_control::bulk::{self, BulkAction, Picked, counted};
+use farmhand_control::runs::together;
 use farmhand_core::run::RunState;
-use farmhand_store::{Db, reading};
+use farmhand_store::{Db, reading, restrictions};
 
 use super::job_files::pair;
 use super::{Exit, Failure, completion, out, terminal};
@@ -44,7 +47,8 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The choice, and the numbers of its runs once they are confirmed; none when nothing matches.
+    /// The choice, and the numbers of its runs once they are confirmed, with `firing` those of all runs that were made with
+    /// them; none when nothing matches.
     ///
     /// # Errors
     /// 3 for a job that never was, 4 when it is not confirmed.
@@ -52,6 +56,7 @@ impl Chosen {
         &self,
         db: &Db,
         bulk: BulkAction,
+        firing: bool,
     ) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
         let chosen = bulk::Chosen {
@@ -64,7 +69,25 @@ impl Chosen {
             until: out::past("--until", self.until.as_deref(), now)?,
             ..bulk::Chosen::default()
         };
-        let found = chosen.find(db, bulk, MOST, None).await?;
+        let mut found = chosen.find(db, bulk, MOST, None).await?;
+        if firing && !found.runs.is_empty() {
+            // Who confirms sees all that ends.
+            let numbers: Vec<i64> = found.runs.iter().map(|run| run.run_id).collect();
+            let whole = bulk::Chosen {
+                runs: together(db, &numbers).await?,
+                ..bulk::Chosen::default()
+            };
+            found = whole.find(db, bulk, MOST, None).await?;
+        }
+        let jobs: BTreeSet<&str> = found.runs.iter().map(|run| run.job_id.as_str()).collect();
+        let jobs: Vec<&str> = jobs.into_iter().collect();
+        let allowed = restrictions::allowed(db, &jobs).await?;
+        let (runs, beyond): (Vec<_>, Vec<_>) =
+            (found.runs.into_iter()).partition(|run| allowed.contains(&run.job_id));
+        found.runs = runs;
+        if !beyond.is_empty() {
+            out::note(&format!("not {}, which you may not act on", counted(&beyond)));
+        }
         if let Some(left_out) = found.left_out() {
             out::note(&left_out);
         }

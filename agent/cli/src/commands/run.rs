@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
+use farmhand_store::restrictions::{self, About};
 use serde_json::json;
 
 use super::bulk::Chosen;
@@ -72,13 +73,11 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
-            let mut wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel).await?,
-                None => named(run),
+            let wanted = match chosen {
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel, *firing).await?,
+                None if *firing => named(&db, &together(&db, run).await?).await?,
+                None => named(&db, run).await?,
             };
-            if *firing {
-                wanted.1 = together(&db, &wanted.1).await?;
-            }
             each(&db, BulkAction::Cancel, &wanted, false, as_json).await
         }
         RunCommand::Retry {
@@ -104,21 +103,26 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
                 );
             }
             let wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, BulkAction::Retry).await?,
-                None => named(&each_once(run)),
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Retry, false).await?,
+                None => named(&db, &each_once(run)).await?,
             };
             each(&db, BulkAction::Retry, &wanted, *from_failed, as_json).await
         }
     }
 }
 
-/// The choice of these numbers.
-fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
+/// The choice of these numbers, none of which may be missing from what is done.
+async fn named(db: &Db, runs: &[i64]) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
+    if runs.len() > 1 {
+        for run in runs {
+            restrictions::allow(db, About::Run(*run)).await?;
+        }
+    }
     let chosen = bulk::Chosen {
         runs: runs.to_vec(),
         ..bulk::Chosen::default()
     };
-    (chosen, runs.to_vec())
+    Ok((chosen, runs.to_vec()))
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled or run again.
