@@ -138,6 +138,9 @@ async fn old_ends_are_deleted_but_not_those_of_a_run_that_lives() {
         fresh.run_id
     );
     farm.sql.batch_execute(&older).await.unwrap();
+    assert_eq!(drop_older_than(&farm.db, 7).await.unwrap(), 0, "its run is known");
+    let gone = format!("DELETE FROM farmhand.run_history WHERE run_id = {}", over.run_id);
+    farm.sql.batch_execute(&gone).await.unwrap();
     assert_eq!(drop_older_than(&farm.db, 7).await.unwrap(), 1);
     let left = async |run: &Claimed| tasks(&farm.db, run.run_id).await.unwrap().len();
     assert_eq!(

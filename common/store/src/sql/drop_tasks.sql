@@ -3,6 +3,8 @@ WITH old AS (
     FROM farmhand.task t
     WHERE t.stored_at < statement_timestamp() - greatest($1, (SELECT f.at_least FROM farmhand.retention f)) * interval '1 day'
         AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = t.run_id)
+        -- Who runs it again from what failed on needs what succeeded, for as long as the run is known.
+        AND NOT EXISTS (SELECT FROM farmhand.run_history h WHERE h.run_id = t.run_id)
     LIMIT 10000
 )
 DELETE FROM farmhand.task t USING old o
