@@ -68,6 +68,7 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     })
     .await;
     assert!(farm.value::<i64>(RENEWALS).await > renewals, "it did not renew");
+    assert_eq!(farm.events("fence_kill").await, 1);
     assert_eq!(farm.processes_of_run(run_id).len(), 1, "it could be ended");
 
     drop(frozen);
@@ -87,6 +88,18 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     assert_eq!((run.state.as_str(), run.attempt), ("due", 1), "{run:?}");
     assert_eq!(farm.value::<i64>("SELECT session FROM farmhand.node").await, 1);
     farm.check().await;
+}
+
+/// A run whose warden is dead, and of which the kernel ends a process only when the second value is dropped.
+async fn stuck(farm: &Farm) -> (i64, Frozen) {
+    let run = farm.submit("frozen").await;
+    farm.lives(run, 1).await;
+    let frozen = Frozen::new(farm.processes_of_run(run)[0].pid);
+    let warden = farm.agents[0].wardens()[0].pid;
+    // SAFETY: the warden of this test's agent, which lives.
+    assert_eq!(unsafe { libc::kill(warden, libc::SIGKILL) }, 0);
+    unkillable(farm, 1.0).await;
+    (run, frozen)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,4 +160,40 @@ async fn a_run_that_the_kernel_does_not_end_is_counted_until_it_has_ended_by_the
     drop(frozen);
     farm.over(run, SOON).await;
     unkillable(&farm, 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_not_closed_while_something_of_a_dead_warden_lives() {
+    let jobs = "[job.frozen]\ncommand = [WITNESS, '60000']\n";
+    let mut farm = Farm::new().ttl(LEASE).jobs(jobs).start().await;
+    let (run, frozen) = stuck(&farm).await;
+    farm.agents[0].signal(libc::SIGQUIT);
+    farm.agents[0].exit(Duration::from_secs(60)).await;
+    let run = farm.run(run).await;
+    assert_eq!((run.state.as_str(), run.attempt), ("running", 1), "{run:?}");
+    drop(frozen);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_warden_left_stays_held_by_the_next_agent_too() {
+    let jobs = "[job.frozen]\ncommand = [WITNESS, '60000']\n[job.short]\ncommand = [WITNESS, '100']\n";
+    let mut farm = Farm::new().ttl(LEASE).jobs(jobs).start().await;
+    let (run, frozen) = stuck(&farm).await;
+    // It has the warden that the next agent adopts.
+    let short = farm.submit("short").await;
+    farm.succeeds(short).await;
+    farm.agents[0].kill();
+    farm.agents[0].start().await;
+    let before = farm.value::<i64>(RENEWALS).await;
+    farm.eventually("four renewals", Duration::from_secs(60), async || {
+        match farm.value::<i64>(RENEWALS).await - before {
+            4.. => Ok(()),
+            n => Err(n.to_string()),
+        }
+    })
+    .await;
+    let seen = farm.run(run).await;
+    assert_eq!((seen.state.as_str(), seen.attempt), ("running", 1), "{seen:?}");
+    drop(frozen);
+    farm.lives(run, 2).await;
 }

@@ -348,3 +348,21 @@ async fn while_an_agent_leaves_everybody_is_told_that_its_node_drains_and_its_ne
     let pinned = farm.submit("pinned").await;
     farm.succeeds(pinned).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_under_systemd_closes_the_session_of_a_drained_node() {
+    let mut farm = Farm::new()
+        .env("NOTIFY_SOCKET", "/nowhere")
+        .env("INVOCATION_ID", "0123456789abcdef0123456789abcdef")
+        .ttl(CALM)
+        .jobs(JOBS)
+        .start()
+        .await;
+    let address = farm.agents[0].address.clone();
+    farm.ok(&["node", "drain", &address, "--wait"]);
+    farm.event("drained").await;
+    farm.agents[0].signal(libc::SIGTERM);
+    assert!(farm.agents[0].exit(SOON).await.success());
+    closed(&farm).await;
+    farm.check().await;
+}

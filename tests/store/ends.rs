@@ -358,3 +358,17 @@ async fn a_set_with_two_attempts_of_one_run_says_of_each_what_became_of_it() {
     let refused = &results[&Attempt::from(&stale)];
     assert!(matches!(refused, FinishResult::Fenced { .. }), "{refused:?}");
 }
+
+#[tokio::test]
+async fn a_retry_that_ended_its_run_says_so_when_it_is_repeated() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let wanted = "UPDATE farmhand.run_live SET cancel_requested = true";
+    farm.sql.batch_execute(wanted).await.unwrap();
+    let again = failure(&me, &run, Duration::ZERO);
+    for _reply_lost in 0..2 {
+        let told = retry(&farm.db, std::slice::from_ref(&again)).await.unwrap();
+        assert_eq!(told[0].1, FinishResult::Ended(RunState::Cancelled));
+    }
+}

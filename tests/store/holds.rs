@@ -165,3 +165,16 @@ async fn a_hold_is_not_over_because_its_node_is_back() {
     let taken = farmhand_store::snapshot::take(&farm.db, seen.holder, "a", seen, None, limit, 10).await;
     assert!(taken.unwrap().unwrap().stuck.is_empty());
 }
+
+#[tokio::test]
+async fn hundreds_of_held_runs_are_watched_at_once() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.held_run(&a, "j", holding()).await;
+    let copies = "INSERT INTO farmhand.run_live SELECT (json_populate_record(r, json_build_object('run_id', r.run_id + i,
+             'due_at', r.due_at - i * interval '1 hour'))).* FROM farmhand.run_live r, generate_series(1, 250) i";
+    farm.sql.batch_execute(copies).await.unwrap();
+    expire_now(&farm, &a).await;
+    let seen = poll(&farm.db, &b, &MarksBelow::default()).await.unwrap();
+    assert_eq!(seen.orphans.len(), 251);
+}

@@ -1,5 +1,6 @@
 //! The marks of renewals: who is silent, told by one poll.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
@@ -161,4 +162,20 @@ async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with
     farm.node("b").await;
     assert!(farm.mark("b").await < 1_000_000_000_000);
     assert!(farm.below(&a, &[]).await.silent.is_empty());
+}
+
+#[tokio::test]
+async fn of_thousands_of_nodes_with_such_marks_each_is_shown_to_somebody() {
+    let farm = Farm::new().await;
+    let (a, m) = (farm.node("a").await, farm.node("n0700.beside").await);
+    let copies = "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, labels, version,
+             started_at, mark)
+         SELECT at, name, session, incarnation, open, ttl_ms, lease_until, slots, jsonb_build_object('node', at), version,
+             started_at, 1152921504606846976 + i
+         FROM farmhand.node n, generate_series(1, 1500) i, LATERAL (SELECT 'n' || to_char(i, 'FM0000') AS at) a
+         WHERE n.address = 'a'";
+    farm.sql.batch_execute(copies).await.unwrap();
+    let (of_a, of_m) = (farm.below(&a, &[]).await, farm.below(&m, &[]).await);
+    let seen: HashSet<&str> = addresses(&of_a).into_iter().chain(addresses(&of_m)).collect();
+    assert_eq!(seen.len(), 1_500);
 }

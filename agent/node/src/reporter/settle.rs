@@ -132,7 +132,7 @@ impl Reporter {
                             op: op(verdict),
                             run_id: id.run_id,
                             attempt: id.attempt,
-                            now: format!("{now:?}"),
+                            now: now.to_string(),
                         });
                         Settled::Fenced
                     }

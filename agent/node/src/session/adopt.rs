@@ -15,7 +15,8 @@ impl Session {
     pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
         for (kind, report) in reports {
             let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
-                // From a version whose notes cannot be read: its run is taken back by reconciling.
+                // From a version whose notes cannot be read: it ran, so it is lost once it has ended.
+                self.left_behind.insert(report.id, kind);
                 self.wardens
                     .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
                 continue;

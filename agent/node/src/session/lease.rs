@@ -183,14 +183,17 @@ impl Session {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
-        attempt.fenced = true;
+        let told = std::mem::replace(&mut attempt.fenced, true);
         self.wardens
             .kill(attempt.warden, id, Duration::ZERO, KillReason::Fenced);
-        self.emit(Event::FenceKill {
-            run_id: id.run_id,
-            attempt: id.attempt,
-            why,
-        });
+        // The order is repeated with each renewal until it has ended.
+        if !told {
+            self.emit(Event::FenceKill {
+                run_id: id.run_id,
+                attempt: id.attempt,
+                why,
+            });
+        }
     }
 
     /// The wardens have recorded that these never start here.

@@ -21,7 +21,7 @@ impl Session {
         match signal {
             Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
             Signal::Interrupt | Signal::Quit => self.kill_everything(boot_now()),
-            Signal::Terminate if self.ctx.hand_over && !systemd::machine_goes_down().await => {
+            Signal::Terminate if self.hands_over() && !systemd::machine_goes_down().await => {
                 return Some(SessionEnd::HandedOver);
             }
             Signal::Terminate if self.mode != Mode::Working => {}
@@ -38,6 +38,13 @@ impl Session {
             }
         }
         None
+    }
+
+    /// Under systemd the next agent finds the jobs. A node that was drained by order has none, and may get no next agent: its
+    /// session is closed.
+    fn hands_over(&self) -> bool {
+        let drained = self.drain.is_some() && self.attempts.is_empty() && self.scheduler.is_idle();
+        self.ctx.hand_over && !drained
     }
 
     /// Takes over what may change while running, and tells the database.
@@ -158,7 +165,8 @@ impl Session {
     }
 
     async fn close_it(&mut self) -> SessionEnd {
-        if !self.end_wardens(Duration::ZERO).await.all {
+        // Of what a dead warden left, too, no other tells.
+        if !self.end_wardens(Duration::ZERO).await.all || !self.stuck.is_empty() {
             tracing::error!(
                 "session {} is left to lapse: something of it may live",
                 self.me.session

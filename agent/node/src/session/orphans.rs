@@ -4,6 +4,7 @@
 //! and `on_lost` has a say in what becomes of its run.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
 
@@ -11,14 +12,14 @@ use super::Session;
 use crate::discard::discard;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::{Paths, census};
 
 impl Session {
     /// Their directories stay until the database shows that they are not held any more, so that an agent that comes after
     /// this one knows of them too.
     pub(crate) fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
-        self.left_behind = left;
+        self.left_behind.extend(left);
         // What the agent before this one claimed last.
         self.alone.unsure(boot_now());
         self
@@ -43,7 +44,8 @@ impl Session {
         unknown.into_iter().partition(begun)
     }
 
-    /// The wardens have recorded that they never start here again, and their own warden is dead.
+    /// The wardens have recorded that they never start here again, and their own warden is dead. That something of them may
+    /// live all the same is known by the run directory in its environment.
     pub(super) fn lose_left_behind(&self, begun: &[Attempt]) {
         if begun.is_empty() {
             return;
@@ -56,9 +58,24 @@ impl Session {
             session: self.me.session,
             why: LostWhy::Warden,
         };
-        let lost: Vec<Lose> = begun.iter().map(lose).collect();
+        let with_dir = |of: &Attempt| {
+            let id = AttemptId::from(*of);
+            let kind = self.left_behind.get(&id)?;
+            let paths = Paths::new(&self.ctx.config.state_dir, *kind);
+            Some((paths.run_dir(id), lose(of)))
+        };
+        let begun: Vec<(PathBuf, Lose)> = begun.iter().filter_map(with_dir).collect();
         let ctx = self.ctx.clone();
         tokio::spawn(async move {
+            // What the kernel does not end stays held: the next renewal shows it again.
+            let dead = tokio::task::spawn_blocking(move || {
+                let dead = (begun.into_iter()).filter(|(dir, _)| census::marked(dir).is_empty());
+                dead.map(|(_, lose)| lose).collect()
+            });
+            let lost: Vec<Lose> = dead.await.unwrap_or_default();
+            if lost.is_empty() {
+                return;
+            }
             match protocol::lose(&ctx.db, &lost).await {
                 Ok(written) => tracing::warn!(
                     "{} attempts are lost: their warden was dead when this agent took the session over",

@@ -1,6 +1,7 @@
 //! Writes about attempts: each names run, attempt, fence, address and session, and is told apart from a stale one.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
@@ -58,6 +59,23 @@ pub enum Now {
     },
     /// There is no such run any more.
     Gone,
+}
+
+impl fmt::Display for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Due { attempt } => write!(f, "due after attempt {attempt}"),
+            Self::Running {
+                attempt,
+                address,
+                session,
+            } => {
+                write!(f, "running on {address}, session {session}, attempt {attempt}")
+            }
+            Self::Final { state, attempt } => write!(f, "{state} with attempt {attempt}"),
+            Self::Gone => f.write_str("gone"),
+        }
+    }
 }
 
 /// The fence, as every write carries it.
@@ -152,7 +170,7 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
                 Some(Some(state)) if wanted == Wanted::Again => FinishResult::Ended(*state),
                 Some(None) if wanted == Wanted::Over => FinishResult::ClaimsClosed,
                 Some(_) => FinishResult::Done,
-                None => judge(&key, standing.get(&key.run_id)),
+                None => judge(&key, wanted, standing.get(&key.run_id)),
             };
             (key.attempt(), result)
         })
@@ -176,6 +194,8 @@ struct OwnEnd {
     fence: i64,
     address: String,
     session: i64,
+    /// How it ended its run; none where that went on.
+    ended: Option<RunState>,
 }
 
 async fn read_back(db: &Db, runs: &[i64]) -> Result<HashMap<i64, Standing>, StoreError> {
@@ -185,18 +205,22 @@ async fn read_back(db: &Db, runs: &[i64]) -> Result<HashMap<i64, Standing>, Stor
     Ok(rows.into_iter().map(|r| (r.run_id, r)).collect())
 }
 
-fn judge(key: &Key, standing: Option<&Standing>) -> FinishResult {
+fn judge(key: &Key, wanted: Wanted, standing: Option<&Standing>) -> FinishResult {
     let Some(s) = standing else {
         return FinishResult::Fenced { now: Now::Gone };
     };
-    let own = s.own_ends.iter().any(|e| {
+    let own = s.own_ends.iter().find(|e| {
         e.attempt == key.attempt
             && e.fence == key.fence
             && e.address == key.address
             && e.session == key.session
     });
-    if own {
-        return FinishResult::AlreadyOwn;
+    if let Some(own) = own {
+        // It has been told before, perhaps to nobody.
+        return match own.ended.filter(|_| wanted == Wanted::Again) {
+            Some(state) => FinishResult::Ended(state),
+            None => FinishResult::AlreadyOwn,
+        };
     }
     let now = match (s.state.parse::<RunState>(), &s.address, s.session) {
         (Ok(state), _, _) if state.is_final() => Now::Final {

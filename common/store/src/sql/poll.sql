@@ -21,7 +21,9 @@ WITH RECURSIVE self AS (
         UNION ALL
         -- No renewal of this server: such a node is watched by its renewals.
         (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
-            AND n.mark >= (SELECT x.xmax FROM snapshot x) ORDER BY n.mark LIMIT 1000)) s
+            AND n.mark >= (SELECT x.xmax FROM snapshot x)
+            -- Of many, each agent the next ones by address, so that each of them is watched.
+            ORDER BY n.address <= $1, n.address LIMIT 1000)) s
     WHERE s.address <> $1
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
@@ -60,7 +62,9 @@ SELECT clock_timestamp() AS db_now,
         SELECT r.run_id, r.attempt, r.running_at AS address, r.session, r.hold_ms, n.ttl_ms
         FROM farmhand.run_live r
         CROSS JOIN LATERAL (SELECT n.session, n.ttl_ms FROM farmhand.node n WHERE n.address = r.running_at LIMIT 1) n
-        WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session LIMIT 200) o) AS orphans,
+        WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session
+        -- One that is left out is watched only when these are free; in an order, so that they stay the same.
+        ORDER BY r.run_id LIMIT 2000) o) AS orphans,
     EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
