@@ -63,6 +63,18 @@ async fn a_job_is_renamed_by_its_file_whose_apply_deletes_nothing() {
     let dry_run = ["job", "apply", file, "--prune", "--dry-run"];
     farm.run(&dry_run)
         .refused(4, &["job old cannot be renamed: 1 of its runs have not ended"]);
+    let more = "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+        SELECT 'old', 1, 'submitted', now(), now() FROM generate_series(1, 200)";
+    let client = farm.db.client().await;
+    client.batch_execute(more).await.unwrap();
+    farm.run(&dry_run)
+        .refused(4, &["200 or more of its runs have not ended"]);
+    client
+        .batch_execute(
+            "DELETE FROM farmhand.run_live WHERE run_id > (SELECT min(run_id) FROM farmhand.run_live)",
+        )
+        .await
+        .unwrap();
     farm.run(&["run", "cancel", "--job", "old", "--yes"]).ok();
     let other = "[job.new]\nrenamed_from = 'old'\ncommand = ['true']\n";
     let other = farm.file("other.toml", other);

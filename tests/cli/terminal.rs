@@ -145,7 +145,7 @@ async fn top_without_a_terminal_is_one_snapshot() {
         "n1",
         "RUNNING 0",
         "stuck",
-        "for a slot",
+        "for a node",
         "NEXT",
         "done",
     ] {

@@ -386,3 +386,13 @@ async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
         looping.wait().unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_said_to_hold_a_lock_while_claims_are_closed() {
+    let db = TestDb::new().await;
+    let closed = "UPDATE farmhand.epoch SET server = '0 other'";
+    db.client().await.batch_execute(closed).await.unwrap();
+    let ran = Place::new(db.url_as("farm_submitter")).output(&["-n", "x"], "true");
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("nobody") && !said.contains("others"), "{said}");
+}

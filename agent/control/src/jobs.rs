@@ -144,10 +144,14 @@ pub async fn check_renames(db: &Db, renames: &[(String, String)], present: &[Lis
             states: vec![RunState::Due, RunState::Running],
             ..RunFilter::default()
         };
-        let runs = reading::runs(db, &live, &Paging::first(1_000)).await?.items.len();
+        let page = reading::runs(db, &live, &Paging::first(200)).await?;
+        let (runs, more) = (
+            page.items.len(),
+            if page.next.is_some() { " or more" } else { "" },
+        );
         let (why, next) = if runs > 0 {
             (
-                format!("{runs} of its runs have not ended"),
+                format!("{runs}{more} of its runs have not ended"),
                 "pause it, wait for its runs or cancel them, apply again, and resume it",
             )
         } else if present.iter().any(|job| job.job_id == *name) {

@@ -235,7 +235,7 @@ async fn pause(
         !job::one(db, job_id).await?.paused
     };
     Ok(if changed {
-        format!("{job_id}: nothing fires until it is resumed; what runs goes on, and it can be run by hand")
+        format!("{job_id}: nothing fires until it is resumed; what runs goes on")
     } else {
         format!("{job_id} is paused already")
     }

@@ -45,6 +45,9 @@ pub(super) async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
     }
 }
 
+/// Runs of a session that are listed.
+const LISTED: usize = 200;
+
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
     if as_json {
@@ -63,7 +66,10 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             lease.session.to_string(),
             lease.state.to_string(),
             out::time(lease.lease_until),
-            lease.runs.len().to_string(),
+            match lease.runs.len() {
+                LISTED.. => format!("{LISTED} or more"),
+                n => n.to_string(),
+            },
             held.join(", "),
         ]
     });

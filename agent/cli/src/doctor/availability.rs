@@ -39,15 +39,24 @@ pub(crate) fn standby(server: &Server) -> Check {
             "nobody here can say whether a failover may forget finishes",
             "GRANT pg_monitor TO Farmhand's role",
         ),
-        (false, 0, standbys) => Check::bad(
+        (false, synchronous, standbys) if synchronous < waited_for(named) => Check::bad(
             Level::Warning,
             "standby",
-            format!("synchronous_standby_names = {named}, and none of {standbys} connected is synchronous"),
+            format!(
+                "synchronous_standby_names = {named}, and {synchronous} of {standbys} connected are synchronous"
+            ),
             "every commit waits for a standby that is not there: agents see a database that does not answer",
             "bring the standby back, or take it out of synchronous_standby_names",
         ),
         (false, synchronous, _) => Check::ok("standby", format!("{synchronous} synchronous")),
     }
+}
+
+/// For how many standbys each commit waits: `FIRST 2 (a, b)`, `ANY 2 (a, b)`, `2 (a, b)`; for one without a number.
+fn waited_for(names: &str) -> i64 {
+    let before = names.split_once('(').map_or("", |(before, _)| before);
+    let number = before.split_whitespace().last();
+    number.and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
 /// How far the standbys are behind.
@@ -175,6 +184,14 @@ mod tests {
             (s.synchronous_standbys, s.standbys) = (0, 0);
         };
         assert_eq!(level(alone), Level::Note);
+        assert_eq!(
+            level(|s| s.synchronous_standby_names = "FIRST 2 (a, b)".to_owned()),
+            Level::Warning
+        );
+        assert_eq!(
+            level(|s| s.synchronous_standby_names = "ANY 1 (a, b)".to_owned()),
+            Level::Ok
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome, subject};
 use crate::definition::{Enabled, Missed};
 use crate::document::duration_text;
 use crate::due::SkipReason;
+use crate::health::NodeState;
 use crate::run::RunState;
 
 const OBSERVED: &str = "its definition says observe = true: nothing of it is executed";
@@ -98,19 +99,20 @@ impl Walk {
             return None;
         }
         let live = subject(&known.live, facts.at, facts.run);
-        if let Some(answer) = live.and_then(|live| self.runs(live)) {
+        if let Some(answer) = live.and_then(|live| self.runs(facts, live)) {
             return Some(answer);
         }
         // What is made is claimed, whatever is said of its job since.
-        if facts.run.is_none() {
+        if facts.run.is_none() && live.is_none() {
             self.enabled(known);
             self.paused(&facts.job, known);
         }
         let answer = match (facts.at, live) {
             (_, Some(live)) => {
+                let is = if live.due_at > facts.now { "at" } else { "since" };
                 self.open(
                     Gate::Fired,
-                    format!("run {} is due since {}", live.run_id, live.due_at),
+                    format!("run {} is due {is} {}", live.run_id, live.due_at),
                 );
                 None
             }
@@ -163,9 +165,18 @@ impl Walk {
     /// Whether the instant's outcome is known; then nothing else matters.
     fn recorded(&mut self, known: &Known) -> Option<String> {
         let outcomes: &[Outcome] = &known.outcomes;
+        // What has not ended says more. A backfill makes runs for what was skipped, too.
+        if outcomes
+            .iter()
+            .any(|o| known.live.iter().any(|live| live.run_id == o.run_id))
+        {
+            return None;
+        }
+        // Of several runs of an instant, one that did not succeed.
         let ran = outcomes
             .iter()
-            .find(|o| o.state.is_final() && o.state != RunState::Skipped);
+            .filter(|o| o.state.is_final() && o.state != RunState::Skipped)
+            .min_by_key(|o| o.state == RunState::Succeeded);
         if let Some(run) = ran {
             let ran = if run.attempt == 0 {
                 "it never ran"
@@ -189,13 +200,6 @@ impl Walk {
             let text = format!("{ran}: run {} {}{by}{why}{rule}", run.run_id, run.state);
             self.open(Gate::Fired, text.clone());
             return Some(text);
-        }
-        // A backfill makes runs for what was skipped, too.
-        if outcomes
-            .iter()
-            .any(|o| known.live.iter().any(|live| live.run_id == o.run_id))
-        {
-            return None;
         }
         let skipped = outcomes.iter().find(|o| o.state == RunState::Skipped)?;
         let reason = skipped.reason.as_deref().unwrap_or("no reason");
@@ -283,13 +287,20 @@ impl Walk {
     }
 
     /// What is said of a run that is under way; None while it waits.
-    fn runs(&mut self, live: &Live) -> Option<String> {
+    fn runs(&mut self, facts: &Facts, live: &Live) -> Option<String> {
         let node = live.running_at.as_ref()?;
         let since = live
             .claimed_at
             .map_or_else(String::new, |at| format!(" since {at}"));
+        let holder = facts.nodes.iter().find(|n| n.address == *node);
+        let over = match holder {
+            Some(holder) if holder.state == NodeState::Expired => {
+                ", whose lease is over: another node takes it over"
+            }
+            _ => "",
+        };
         let text = format!(
-            "run {} runs on {node}{since}, attempt {}",
+            "run {} runs on {node}{since}, attempt {}{over}",
             live.run_id, live.attempt
         );
         self.open(Gate::Fired, text.clone());

@@ -226,6 +226,19 @@ impl Walk {
         if next <= facts.now {
             return self.unfired(facts, known, next);
         }
+        if policy.calendar.excluded_until(next).is_some() {
+            let first = due::first_from(&schedule, &policy, next).map_or_else(
+                || "there is none after it".to_owned(),
+                |at| format!("the first after it is {at}"),
+            );
+            self.closed(
+                Gate::Calendar,
+                format!("its next instant is {next}, on a day that its calendar excludes; {first}"),
+                known.decided_until,
+                format!("another calendar; `farmhand job run {}` runs it now", facts.job),
+            );
+            return None;
+        }
         self.closed(
             Gate::Schedule,
             format!("nothing is due; next run at {next}"),

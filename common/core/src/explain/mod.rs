@@ -188,7 +188,10 @@ pub struct Leased {
 pub fn subject(live: &[Live], at: Option<Timestamp>, named: Option<i64>) -> Option<&Live> {
     match (named, at) {
         (Some(named), _) => live.iter().find(|run| run.run_id == named),
-        (None, Some(at)) => live.iter().find(|run| run.due_at == at),
+        (None, Some(at)) => live
+            .iter()
+            .filter(|run| run.due_at == at)
+            .min_by_key(|run| (run.running_at.is_some(), run.run_id)),
         (None, None) => live
             .iter()
             .filter(|run| run.running_at.is_none())

@@ -75,7 +75,10 @@ impl Walk {
                     (_, Some(why)) if n.state == NodeState::Blocked => {
                         format!("{} is blocked: {why}", n.address)
                     }
-                    (Some(by), _) => format!("{} is {} by {by}", n.address, n.state),
+                    (Some(by), _) if matches!(n.state, NodeState::Cordoned | NodeState::Draining) => {
+                        format!("{} is {} by {by}", n.address, n.state)
+                    }
+                    (Some(by), _) => format!("{} is {}, and withheld by {by}", n.address, n.state),
                     (None, _) => format!("{} is {}", n.address, n.state),
                 })
                 .collect();
@@ -93,15 +96,20 @@ impl Walk {
                 .iter()
                 .find(|n| n.by.is_some() && matches!(n.state, NodeState::Cordoned | NodeState::Draining));
             let blocked = fitting.iter().find(|n| n.state == NodeState::Blocked);
-            let frees = match (withheld, blocked) {
-                (Some(node), _) => format!("`farmhand node resume {}`, or start an agent", node.address),
-                (None, Some(node)) => {
+            let away = fitting.iter().find(|n| n.by.is_some());
+            let frees = match (withheld, blocked, away) {
+                (Some(node), _, _) => format!("`farmhand node resume {}`, or start an agent", node.address),
+                (None, Some(node), _) => {
                     format!(
                         "room for processes on {}, which tries again by itself, or start an agent",
                         node.address
                     )
                 }
-                (None, None) => "start an agent".to_owned(),
+                (None, None, Some(node)) => format!(
+                    "start its agent and `farmhand node resume {}`, or start another agent",
+                    node.address
+                ),
+                (None, None, None) => "start an agent".to_owned(),
             };
             self.closed(Gate::Nodes, what, since, frees);
             return;

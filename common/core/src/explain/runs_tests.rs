@@ -62,6 +62,77 @@ const CASES: &[Case] = &[
         None,
         "nothing holds it back",
     ),
+    (
+        "one of two shards failed",
+        |_, k| {
+            let failed = Outcome {
+                run_id: 6,
+                ..outcome(RunState::Failed, Some("exit code 3"))
+            };
+            k.outcomes = vec![outcome(RunState::Succeeded, None), failed];
+        },
+        None,
+        "run 6 failed",
+    ),
+    (
+        "one of two shards waits",
+        |f, k| {
+            let due = Outcome {
+                run_id: 7,
+                ..outcome(RunState::Due, None)
+            };
+            k.outcomes = vec![outcome(RunState::Succeeded, None), due];
+            k.live = vec![live(None)];
+            f.nodes[0].running = 4;
+        },
+        Some(Gate::Slots),
+        "all 4 slots",
+    ),
+    (
+        "what was made before a pause waits for a slot, and not for the end of the pause",
+        |f, k| {
+            k.paused = Some(Paused {
+                by: None,
+                at: None,
+                reason: None,
+            });
+            k.live = vec![live(None)];
+            f.nodes[0].running = 4;
+        },
+        Some(Gate::Slots),
+        "all 4 slots",
+    ),
+    (
+        "its node's lease is over, and somebody withholds it",
+        |f, k| {
+            (f.nodes[0].state, f.nodes[0].by) = (NodeState::Expired, Some("anna".to_owned()));
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Nodes),
+        "n1 is expired, and withheld by anna",
+    ),
+    (
+        "its node is dead",
+        |f, k| {
+            f.nodes[0].state = NodeState::Expired;
+            k.live = vec![Live {
+                running_at: Some("n1".to_owned()),
+                ..live(None)
+            }];
+        },
+        None,
+        "runs on n1, attempt 0, whose lease is over",
+    ),
+    (
+        "the next instant is on a day that its calendar excludes",
+        |f, k| {
+            f.at = None;
+            k.spec.calendars = vec!["off".to_owned()];
+            k.spec.exclude = vec!["2027-03-11".to_owned()];
+        },
+        Some(Gate::Calendar),
+        "the first after it is 2027-03-12T12:00:00Z",
+    ),
 ];
 
 #[test]

@@ -84,6 +84,9 @@ fn ends<'a>(known: &Known, parents: impl Iterator<Item = &'a Triggering>) -> Str
     list(parents.map(|p| match (p.running.first(), p.state.as_str()) {
         (Some(run), _) => format!("run {run} of {} {how}", p.job_id),
         (None, "paused") => format!("`farmhand job resume {}`, and it {how}", p.job_id),
+        (None, "disabled") => format!("{} is enabled again, and {how}", p.job_id),
+        (None, "observing") => format!("{} does not observe any more, and {how}", p.job_id),
+        (None, "deleted") => format!("{} is applied again, and {how}", p.job_id),
         (None, _) => format!("{} {how} (`farmhand job run {}`)", p.job_id, p.job_id),
     }))
 }

@@ -56,3 +56,22 @@ fn a_skip_with_details_is_told_by_its_word() {
     assert_eq!(told.held_by, Some(Gate::Trigger));
     assert!(told.answer.contains("run 5 of b failed"), "{}", told.answer);
 }
+
+#[test]
+fn a_parent_that_cannot_be_run_by_hand_is_not_said_to_be() {
+    let mut facts = facts();
+    facts.at = None;
+    let known = facts.known.as_mut().unwrap();
+    known.spec.schedule.clear();
+    known.next_run = None;
+    for state in ["disabled", "observing", "deleted"] {
+        let known = facts.known.as_mut().unwrap();
+        known.triggers = vec![Triggering {
+            state: state.to_owned(),
+            ..parent("a", &[])
+        }];
+        let told = explain(&facts);
+        let gate = told.gates.iter().find(|g| g.gate == Gate::Trigger).unwrap();
+        assert!(!gate.frees.as_ref().unwrap().contains("job run"), "{gate:?}");
+    }
+}

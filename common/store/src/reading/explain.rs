@@ -91,7 +91,7 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> 
                     false => Some(node.lease_until),
                 },
                 state: node.state,
-                by: node.withheld_by.filter(|_| node.open),
+                by: node.withheld_by,
                 cannot_start: node.cannot_start,
             })
             .collect(),

@@ -43,7 +43,7 @@ pub(crate) struct MarkArgs {
     /// The flow's directory [default: $FARMHAND_DEPS]
     #[arg(long, value_name = "DIR")]
     deps: Option<PathBuf>,
-    /// In a directory of `flow init`: how it ended; who waits gets this exit code
+    /// In a directory of `flow init`: how it ended, 0 for success; who waits is told the number, and ends with 10
     #[arg(long, value_name = "N", default_value_t = 0)]
     code: u8,
     /// The task that speaks [default: $FARMHAND_TASK]

@@ -117,7 +117,7 @@ fn of_due(run: &QueuedRun, now: Timestamp) -> Vec<String> {
             format!("waits: {why}, {}", distance(now, run.ready_at))
         }
         (None, Some(node)) => format!("for {node}"),
-        (None, None) => "for a slot".to_owned(),
+        (None, None) => "for a node".to_owned(),
     };
     vec![
         run.run_id.to_string(),
