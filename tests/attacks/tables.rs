@@ -193,7 +193,7 @@ async fn the_login_for_rows_makes_runs_of_table_jobs_alone_and_no_more_than_they
         let open = "paused = false, enabled = true, deleted = false";
         a.owner.batch_execute(&set(open)).await.expect(open);
     }
-    let long = "SELECT farmhand.make_row_runs('t', ARRAY[repeat('k', 200000)], '{\"{}\"}')";
+    let long = "SELECT farmhand.make_row_runs('t', ARRAY[repeat('k', 2000000)], '{\"{}\"}')";
     refused(
         &rows,
         long,

@@ -130,3 +130,61 @@ fn two_engines_do_not_share_a_directory() {
     unsafe { libc::kill(first.id().cast_signed(), libc::SIGTERM) };
     first.wait().unwrap();
 }
+
+#[test]
+fn a_flow_that_is_ended_keeps_the_grace_of_its_tasks_when_nobody_reads_it_any_more() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| format!("{}/{name}", path(&place));
+    let task = |on_term: &str, name: &str| {
+        format!(
+            "trap '{on_term}; exit 0' TERM\n: > {}\nwhile :; do sleep 0.1; done",
+            at(name)
+        )
+    };
+    let slow = task(&format!("sleep 1; : > {}", at("clean")), "slow");
+    let quick = task("echo bye", "quick");
+    let dir = scripts(&[("slow", &slow), ("quick", &quick)]);
+    let mut child = command(&["run", path(&dir)])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("both run", Duration::from_secs(20), || {
+        let both = ["slow", "quick"]
+            .iter()
+            .all(|name| place.path().join(name).exists());
+        both.then_some(()).ok_or_else(|| "not yet".to_owned())
+    });
+    drop(child.stdout.take());
+    // SAFETY: a child of ours that has not been waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    child.wait().unwrap();
+    assert!(place.path().join("clean").exists(), "it was killed in its grace");
+}
+
+#[test]
+fn two_flows_of_one_run_go_on_side_by_side() {
+    let dir = scripts(&[("a", "# PROVIDE: a\nsleep 2")]);
+    let run = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut flow = command(&["run", path(&dir)]);
+        flow.env("FARMHAND_RUN_DIR", run.path()).spawn().unwrap()
+    };
+    for mut one in [start(), start()] {
+        assert_eq!(one.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_stop_does_not_go_on_where_a_start_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let run_dir = place.path().join("run");
+    let run_dir = run_dir.to_str().unwrap();
+    let dir = scripts(&[("a", "# PROVIDE: a\n")]);
+    let (_, code, err) = run(&["--run-dir", run_dir, path(&dir)]);
+    assert_eq!(code, 0, "{err}");
+    let (_, code, err) = run(&["--stop", "--resume", "--run-dir", run_dir, path(&dir)]);
+    assert!(code == 2 && err.contains("was to start"), "{code}: {err}");
+    let (_, code, err) = run(&["--stop", "--run-dir", run_dir, path(&dir)]);
+    assert_eq!(code, 0, "{err}");
+}

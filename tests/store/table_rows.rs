@@ -266,3 +266,51 @@ async fn with_the_proposed_index_a_poll_sorts_nothing_and_reads_no_more_than_it_
     assert!(plan.contains("Index Scan using queue_age_id_idx"), "{plan}");
     assert!(!plan.contains("Sort") && plan.contains("rows=500 "), "{plan}");
 }
+
+#[tokio::test]
+async fn a_key_that_no_command_can_be_given_holds_no_other_row_up() {
+    let farm = farm().await;
+    let long = "INSERT INTO queue (id) VALUES (repeat('k', 140000))";
+    farm.sql.batch_execute(long).await.unwrap();
+    farm.job("queue", job(queue(&[], &[])), None).await;
+    let found = dispatch(&farm.db, "queue").await.unwrap();
+    assert_eq!((found.made, found.problem), (5, None));
+}
+
+#[tokio::test]
+async fn of_a_row_that_is_far_too_long_no_json_is_made() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute("DELETE FROM queue WHERE id > 'a'; UPDATE queue SET body = repeat('x', 300000)")
+        .await
+        .unwrap();
+    let asked = json!(queue(&[], &["body"]));
+    let look = farm
+        .sql
+        .query_one("SELECT farmhand.rows_due_sql($1)", &[&asked])
+        .await
+        .unwrap();
+    let look: &str = look.get(0);
+    let found = farm
+        .sql
+        .query_one(look, &[&10i64, &Vec::<String>::new()])
+        .await
+        .unwrap();
+    assert_eq!(found.get::<_, Option<serde_json::Value>>("given"), None);
+}
+
+#[tokio::test]
+async fn a_domain_over_an_integer_is_set_to_one() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute(
+            "CREATE DOMAIN flag AS integer CHECK (VALUE IN (0, 1)); DROP INDEX queue_id_idx;
+             ALTER TABLE queue ALTER d TYPE flag; CREATE INDEX ON queue (id) WHERE d IS NULL",
+        )
+        .await
+        .unwrap();
+    farm.job("queue", job(queue(&[], &[])), None).await;
+    let found = dispatch(&farm.db, "queue").await.unwrap();
+    assert_eq!((found.made, found.problem), (4, None));
+    assert_eq!(farm.i64("SELECT count(*) FROM queue WHERE d = 1").await, 4);
+}

@@ -24,6 +24,9 @@ pub(crate) const AT_ONCE: usize = 2;
 /// After a lock that was not given.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
+/// As in job files, whatever the database has.
+const SHORTEST_POLL: Duration = Duration::from_millis(100);
+
 /// Polls of a table that refused are at least so far apart.
 const REFUSED_POLL: Duration = Duration::from_secs(15);
 
@@ -55,15 +58,16 @@ impl Tables {
             self.jobs.remove(&row.job_id);
             return;
         };
+        let poll = table.poll.max(SHORTEST_POLL);
         let watched = self.jobs.entry(row.job_id.clone()).or_insert(Watched {
-            poll: table.poll,
+            poll,
             next: now,
             asked: false,
             in_flight: false,
             problem: None,
             keyless: false,
         });
-        watched.poll = table.poll;
+        watched.poll = poll;
         watched.next = now;
     }
 
@@ -217,6 +221,16 @@ mod tests {
             problem: problem.map(str::to_owned),
             ..Dispatched::default()
         })
+    }
+
+    #[test]
+    fn a_definition_without_a_pause_makes_no_loop() {
+        let mut tables = Tables::default();
+        let pauseless = json!({"name": "n", "key": "k", "dispatch": "d", "poll": 0});
+        tables.learn(&row(pauseless), START);
+        assert_eq!(take(&mut tables, START, 0), 1);
+        tables.polled("t", &answer(false, false, None), START);
+        assert!(tables.next_poll() >= Some(START + SECOND / 20));
     }
 
     #[test]

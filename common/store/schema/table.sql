@@ -53,7 +53,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT w.role, w.name, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
     CASE WHEN b.typtype = 'd' THEN format_type(b.typbasetype, b.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
-    CASE WHEN a.atttypid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
+    CASE WHEN t.oid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
     NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', w.role NOT IN ('key', 'order_by', 'row')
 FROM (
     SELECT s.role, tbl->>s.role AS name, 100 + s.nth AS nth
@@ -257,14 +257,18 @@ CREATE FUNCTION farmhand.rows_due_sql(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-SELECT format('SELECT %s AS key, pg_catalog.json_build_object(%s) AS given FROM %s t WHERE t.%I IS NULL AND NOT (%s) '
-        'AND %s ORDER BY %s LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
-    k.shown, m.given, farmhand.table_name(tbl), tbl->>'dispatch', k.missing,
+-- Of a row that is far too long for a variable no JSON is made: together they would be too long for an array.
+SELECT format('SELECT %s AS key, CASE WHEN %s THEN CASE WHEN %s <= 262144 THEN pg_catalog.json_build_object(%s) END END AS given '
+        'FROM %s t WHERE t.%I IS NULL AND NOT (%s) AND %s ORDER BY %s LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
+    k.shown, coalesce(m.small, 'true'), coalesce(m.bytes, '0'), m.given, farmhand.table_name(tbl), tbl->>'dispatch', k.missing,
     CASE k.n WHEN 1 THEN format('t.%s <> ALL ($2::text[]::%s[])', k.names, m.kind)
         ELSE format('%s <> ALL ($2::text[])', k.shown) END, m.ordered)
 FROM farmhand.key_columns(tbl) k
 CROSS JOIN (SELECT string_agg(format('t.%I', c.name), ', ' ORDER BY c.role = 'key', c.ordinality) FILTER (WHERE c.role IN ('key', 'order_by'))
         AS ordered,
+        string_agg(format('coalesce(pg_catalog.pg_column_size(t.%I), 0) <= 1048576', c.name), ' AND ') FILTER (WHERE c.role = 'row')
+        AS small,
+        string_agg(format('coalesce(pg_catalog.octet_length(t.%I::text), 0)', c.name), ' + ') FILTER (WHERE c.role = 'row') AS bytes,
         string_agg(format('%L::text, t.%I%s', c.name, c.name,
             CASE WHEN c.category = 'N' AND c.base LIKE 'numeric%' THEN '::text' END), ', ') FILTER (WHERE c.role = 'row') AS given,
         max(format_type(a.atttypid, -1)) FILTER (WHERE c.role = 'key') AS kind
@@ -446,9 +450,10 @@ AS $$
 DECLARE
     most integer := (SELECT r.room FROM farmhand.row_room(wanted) r);
 BEGIN
-    -- No unique index has room for as much; who writes no rows could fill the disk.
-    IF EXISTS (SELECT FROM unnest(keys) k WHERE octet_length(k) > 131072) THEN
-        RAISE EXCEPTION 'a key has more than 131072 bytes' USING ERRCODE = '22023';
+    -- No unique index has room for as much, however well it compresses; who writes no rows could fill the disk. A key that is
+    -- longer than a command can be given fails its own run.
+    IF EXISTS (SELECT FROM unnest(keys) k WHERE octet_length(k) > 1048576) THEN
+        RAISE EXCEPTION 'a key has more than 1048576 bytes' USING ERRCODE = '22023';
     END IF;
     WITH new AS (
         INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,

@@ -76,7 +76,16 @@ impl RunDir {
             Some(path) => (path.to_owned(), false),
             None => temporary_path().map_err(|e| failed(&std::env::temp_dir(), e))?,
         };
-        let mut dir = Self::take(&path, temporary, resume)?;
+        let mut dir = match Self::take(&path, temporary, resume) {
+            // Another engine of the same run: this one has a directory beside that one's, which it removes after success.
+            Err(RunDirError::Taken(taken)) if given.is_none() && !temporary => {
+                let own = format!("flow-{}", uuid::Uuid::new_v4().simple());
+                let mut dir = Self::take(&taken.with_file_name(own), false, false)?;
+                dir.temporary = true;
+                dir
+            }
+            other => other?,
+        };
         dir.within_run = given.is_none() && !temporary;
         Ok(dir)
     }

@@ -69,7 +69,19 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
     if args.dry_run {
         return dry_run(&flow.tasks, &graph, json);
     }
+    let direction = flow.source.direction().as_str();
+    let noted = args.run_dir.as_ref().map(|dir| dir.join("direction"));
+    if args.resume
+        && let Some(before) = noted.as_ref().and_then(|file| std::fs::read_to_string(file).ok())
+        && before != direction
+    {
+        let what = format!("the last run in --run-dir was to {before}, and this one is to {direction}");
+        return Err(Failure::usage(what).next("leave --resume out, or name another directory"));
+    }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
+    if let Some(file) = noted {
+        std::fs::write(file, direction)?;
+    }
     if args.resume {
         done = dir.finished()?;
     }

@@ -190,7 +190,10 @@ impl<'f> Engine<'f> {
     fn give_up(&mut self, why: String) {
         if self.trouble.is_none() {
             self.trouble = Some(why);
-            self.stop();
+            // Who was asked to end already has its grace; a second time would kill it.
+            if !self.stopping {
+                self.stop();
+            }
         }
     }
 
