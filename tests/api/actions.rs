@@ -218,6 +218,12 @@ async fn a_form_that_is_sent_twice_is_answered_with_the_first_run() {
         let reply = send(f.port, "POST", "/act/run", &form, "job=long&key=monday").await;
         assert_eq!(reply.status, 303, "{reply:?}");
     }
+    // Beside the first one only to whom says so: the question comes again, with the box for it.
+    let asked = send(f.port, "POST", "/act/run", &form, "job=long&overlap=allow").await;
+    assert!(
+        asked.status == 409 && asked.body.contains("name=\"sure\""),
+        "{asked:?}"
+    );
     let made = f.farm.value::<i64>("SELECT count(*) FROM farmhand.run").await;
     assert_eq!(made, 1);
     f.post(&token, "/api/v1/runs/cancel", r#"{"job": "long"}"#)

@@ -76,3 +76,16 @@ async fn a_page_whose_days_cannot_be_read_shows_all_else() {
     }
     assert_ne!(f.get(&token, "/api/v1/jobs/done/days").await.status, 200);
 }
+
+#[tokio::test]
+async fn the_page_of_a_job_that_only_a_newer_version_can_read_has_all_else() {
+    let f = Fixture::new().await;
+    let token = f.token("look", "viewer", "1h");
+    let newer = "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{overlap}', '\"later\"') WHERE job_id = 'daily'";
+    f.farm.sql.batch_execute(newer).await.expect("a newer definition");
+    let page = f.get(&token, "/jobs/daily").await;
+    assert!(
+        page.status == 200 && page.body.contains("newer version") && page.body.contains("job-explain"),
+        "{page:?}"
+    );
+}

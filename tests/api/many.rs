@@ -277,3 +277,15 @@ async fn a_choice_looks_through_a_bounded_number_of_runs_and_says_when_there_are
         "{done}"
     );
 }
+
+#[tokio::test]
+async fn a_state_that_is_named_twice_has_its_runs_once() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "done", 0, 2).await;
+    let list = f.get(&token, "/api/v1/runs?state=failed,failed").await.json();
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(2), "{list}");
+    let choice = json!({"state": ["failed", "failed"]}).to_string();
+    let done = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
+    assert_eq!(done["runs"].as_array().map(Vec::len), Some(2), "{done}");
+}

@@ -200,6 +200,7 @@ async fn what_a_route_cannot_read_is_a_problem_that_says_why() {
         ),
         ("/api/v1/runs/seven", "seven"),
         ("/api/v1/runs/1/log?from=1&lines=1", "not both"),
+        ("/api/v1/runs/1/log/follow?attempt=-1", "attempt"),
     ] {
         let problem = f.get(&token, path).await.problem(400);
         assert!(

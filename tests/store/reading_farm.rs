@@ -236,7 +236,10 @@ async fn among_too_many_attempts_the_lost_ones_and_their_successors_are_still_dr
              ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
              finished_at, first_due, last_due) \
              SELECT 100000 + n, 'c', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 1, n, 1, 0, 0, '{}', \
-             now(), now() - interval '5 minutes', now() - interval '1 minute', now(), now() FROM generate_series(1, 2500) n",
+             now(), now() - interval '5 minutes', now() - interval '1 minute', now(), now() FROM generate_series(1, 2500) n; \
+             INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by) \
+             SELECT 200000 + n, 'd', 1, 'n2', 1, n, now() - interval '5 minutes', now() - interval '1 minute', 'failed', 'holder' \
+             FROM generate_series(1, 2500) n",
         )
         .await
         .unwrap();

@@ -48,7 +48,10 @@ struct LanesQuery {
 async fn lanes(State(app): State<App>, Query(query): Query<LanesQuery>) -> Result<Json<Lanes>, Problem> {
     const USUAL: SignedDuration = SignedDuration::from_hours(1);
     let out_of_range = |_| Problem::bad_request("from or to is out of range");
-    let to = query.to.unwrap_or_else(Timestamp::now);
+    let to = match query.to {
+        Some(to) => to,
+        None => reading::now(app.reading.db()).await?,
+    };
     let from = match query.from {
         Some(from) => from,
         None => to.checked_sub(USUAL).map_err(out_of_range)?,

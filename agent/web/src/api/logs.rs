@@ -103,6 +103,7 @@ async fn all(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let from = within("from", query.from, 0, i64::MAX)?.unwrap_or(0);
+    within("attempt", query.attempt.map(i64::from), 0, i64::from(i32::MAX))?;
     let place = app.changes.place()?;
     let db = app.reading.db().clone();
     let Some(state) = reading::log_state(&db, run, None).await? else {

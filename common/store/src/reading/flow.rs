@@ -85,7 +85,10 @@ fn drawn(planned: &[farmhand_core::flow::Task], ended: Vec<TaskRow>) -> FlowView
     graph.break_soft_cycles();
     let order = graph.order();
     let lasted = |index: usize| {
-        let row = planned.get(index).and_then(|t| ends.get(t.name()));
+        let row = planned
+            .get(index)
+            .and_then(|t| ends.get(t.name()))
+            .filter(|row| ran_here(row));
         row.and_then(duration).unwrap_or_default()
     };
     let critical = order.as_ref().map(|order| graph.critical_path(order, lasted));
@@ -150,9 +153,15 @@ fn duration(row: &TaskRow) -> Option<Duration> {
     Some(row.end.ended_at.duration_since(started).unsigned_abs())
 }
 
+/// Whether it ran in this run, and not in the one that this one repeats.
+fn ran_here(row: &TaskRow) -> bool {
+    row.attempt > 0
+}
+
 fn elapsed(rows: &[TaskRow]) -> Option<Duration> {
-    let first: Timestamp = rows.iter().filter_map(|r| r.end.started_at).min()?;
-    let last = rows.iter().map(|r| r.end.ended_at).max()?;
+    let own = || rows.iter().filter(|row| ran_here(row));
+    let first: Timestamp = own().filter_map(|r| r.end.started_at).min()?;
+    let last = own().map(|r| r.end.ended_at).max()?;
     Some(last.duration_since(first).unsigned_abs())
 }
 
@@ -242,5 +251,13 @@ mod tests {
             .collect();
         assert_eq!(names, [("a", false), ("b", false), ("x", true)]);
         assert!(view.critical_path.is_empty());
+    }
+
+    #[test]
+    fn what_an_earlier_run_did_is_no_time_of_this_one() {
+        let mut rows = vec![ended("a", 0, 60), ended("b", 86_400, 86_402)];
+        rows[0].attempt = 0;
+        let view = drawn(&spec(&[("a", &[]), ("b", &["a"])]).tasks(), rows);
+        assert_eq!((view.critical_ms, view.elapsed_ms), (2_000, 2_000));
     }
 }

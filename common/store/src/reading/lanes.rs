@@ -239,7 +239,7 @@ fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
             let is_lost = row.end == BarEnd::Lost;
             let next = by_attempt.get(&(row.run_id, row.attempt + 1)).filter(|_| is_lost);
             let before = by_attempt.get(&(row.run_id, row.attempt - 1));
-            // Expiry comes no sooner than a whole lease after the last renewal.
+            // Expiry comes no sooner than a whole lease after the last renewal, which was then or earlier.
             let gap = row
                 .ended_at
                 .filter(|_| is_lost && was_expired(row.reason.as_deref()))

@@ -24,9 +24,18 @@ SELECT b.* FROM (
         a.ended_at, a.outcome, a.reason, a.exit_code, a.signal,
         farmhand.ran_ms(a.ran_ms, a.started_at, a.ended_at)
     FROM farmhand.attempt a
-    WHERE a.ended_at >= $1 AND a.claimed_at < $2
+    WHERE a.outcome <> 'lost' AND a.ended_at >= $1 AND a.claimed_at < $2
         AND (cardinality($3::text[]) = 0 OR a.address = ANY ($3)) AND ($4::text IS NULL OR a.job_id = $4)
     ORDER BY a.ended_at LIMIT $5)
+    UNION ALL
+    -- Those that were lost apart, the last ones: thousands of retries would hide them.
+    (SELECT a.run_id, a.job_id, a.attempt, a.address, a.session, a.fence, a.claimed_at, a.started_at,
+        a.ended_at, a.outcome, a.reason, a.exit_code, a.signal,
+        farmhand.ran_ms(a.ran_ms, a.started_at, a.ended_at)
+    FROM farmhand.attempt a
+    WHERE a.outcome = 'lost' AND a.ended_at >= $1 AND a.claimed_at < $2
+        AND (cardinality($3::text[]) = 0 OR a.address = ANY ($3)) AND ($4::text IS NULL OR a.job_id = $4)
+    ORDER BY a.ended_at DESC LIMIT $5)
     UNION ALL
     (SELECT r.run_id, r.job_id, r.attempt, r.running_at, r.session, r.fence, r.claimed_at, r.started_at,
         NULL, 'running', r.reason, NULL, NULL, NULL

@@ -3,7 +3,8 @@
 SELECT (SELECT s.seq FROM farmhand.job_seq s) AS jobs,
     coalesce((SELECT e.event_id FROM farmhand.event e ORDER BY e.event_id DESC LIMIT 1), 0) AS events,
     (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM farmhand.run_id_seq s) AS runs,
-    (SELECT md5(string_agg(concat_ws(' ', n.address, n.session, n.state, n.slots, n.drain_until), ';' ORDER BY n.address))
+    (SELECT md5(string_agg(concat_ws(' ', n.address, n.session, n.state, n.slots, n.drain_until,
+            n.cannot_start IS NOT NULL), ';' ORDER BY n.address))
         FROM farmhand.node n) AS nodes,
     (SELECT h.finished_at FROM farmhand.run_history h ORDER BY h.finished_at DESC LIMIT 1) AS ended_at,
     (SELECT coalesce(jsonb_agg(to_jsonb(l)), '[]') FROM (

@@ -7,7 +7,7 @@ mod many;
 
 use axum::Form;
 use axum::extract::State;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use farmhand_store::{Role, reading};
@@ -156,17 +156,20 @@ async fn doing(
     fields: Vec<(String, String)>,
 ) -> Response {
     match done(&app, &caller, verb, &fields).await {
-        Ok(to) => Redirect::to(&to).into_response(),
+        Ok(Some(to)) => Redirect::to(&to).into_response(),
+        // It may run something twice, and the first question could not say so: it is asked again, with the box.
+        Ok(None) => (StatusCode::CONFLICT, page(State(app), caller, verb, fields).await).into_response(),
         Err(problem) => error::shown(&app, &caller, &problem),
     }
 }
 
+/// Where to go then; None when the question has to be asked first.
 async fn done(
     app: &App,
     caller: &Caller,
     verb: Verb,
     fields: &[(String, String)],
-) -> Result<String, Problem> {
+) -> Result<Option<String>, Problem> {
     let asked = Asked::read(app, verb, fields).await?;
     let back = asked.back();
     let action = asked.action?;
@@ -179,19 +182,15 @@ async fn done(
     let key = field("key").filter(|key| (1..=200).contains(&key.len()));
     let sure = field("sure") == Some("yes");
     // With the key: what the first click made is no other run.
-    if !sure && let Some(why) = act(app, caller, &action, key, true).await?.0.twice {
-        return Err(
-            Problem::refused("this may run something twice, and nobody said that it is wanted")
-                .detail(why)
-                .hint("go back and tick the box"),
-        );
+    if !sure && act(app, caller, &action, key, true).await?.0.twice.is_some() {
+        return Ok(None);
     }
     let answer = act(app, caller, &action, key, false).await?.0;
     let new = matches!(action, Action::Submit { .. } | Action::Retry { .. });
-    Ok(match answer.runs.first().filter(|_| new) {
+    Ok(Some(match answer.runs.first().filter(|_| new) {
         Some(run) => link::run(*run),
         None => back,
-    })
+    }))
 }
 
 #[cfg(test)]

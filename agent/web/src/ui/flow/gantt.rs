@@ -19,7 +19,8 @@ pub fn draw(view: &FlowView) -> Markup {
         .tasks
         .iter()
         .filter_map(|task| {
-            let end = &task.end.as_ref()?.end;
+            // What an earlier run did has no place in the time of this one.
+            let end = &task.end.as_ref().filter(|row| row.attempt > 0)?.end;
             Some((task, end.started_at?, end.ended_at))
         })
         .collect();

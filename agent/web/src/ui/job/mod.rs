@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::moment;
 use farmhand_core::explain::{Explanation, Gate};
+use farmhand_store::StoreError;
 use farmhand_store::reading::{self, JobDetail, JobState, Paging};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -64,7 +65,11 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     let at = Some(ask.at.trim()).filter(|text| !text.is_empty());
     let zone = TimeZone::get(&detail.job.timezone).unwrap_or(TimeZone::UTC);
     let at = at.map(|text| moment("at", text, &zone)).transpose()?;
-    let explanation = reading::explain(db, name, at).await?;
+    // Of a definition that only a newer version can read, the rest of the page is complete.
+    let explanation = match reading::explain(db, name, at).await {
+        Err(StoreError::Refused(why)) => Err(why),
+        explained => Ok(explained?),
+    };
     let now = detail.db_now;
     // The one question that looks at thousands of runs: what it cannot say in time must not keep the rest back.
     let days = reading::days_in(db, name, &detail.job.timezone, detail.db_now, reading::MOST_DAYS).await;
@@ -83,7 +88,12 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
                         button { "Ask" }
                     }
                 }
-                div id="job-explain" data-live { (explained(&explanation, now)) }
+                div id="job-explain" data-live {
+                    @match &explanation {
+                        Ok(known) => (explained(known, now)),
+                        Err(why) => p class="callout warn" { (why) },
+                    }
+                }
             }
         }
         section class="card" {

@@ -129,9 +129,10 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
     let mut crowded = Vec::new();
     for fact in shown {
         // A dead node's attempt is known to have lived until the last sign of life.
-        let silence = silences
-            .iter()
-            .find(|s| s.session == fact.session && s.from > fact.from && is_lost(fact.end));
+        let silence = silences.iter().find(|s| {
+            let within = s.from > fact.from && fact.to.is_none_or(|to| to > s.from);
+            s.session == fact.session && within && is_lost(fact.end)
+        });
         let until = silence.map(|s| s.from).or(fact.to).unwrap_or(scale.now);
         let x = scale.x(fact.from);
         let width = (scale.x(until) - x).max(LEAST);

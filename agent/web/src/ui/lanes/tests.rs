@@ -79,6 +79,21 @@ fn a_dead_nodes_bar_is_hatched_and_ends_at_its_last_sign_of_life() {
 }
 
 #[test]
+fn an_attempt_that_was_lost_before_its_node_fell_silent_ends_where_it_was_lost() {
+    let mut facts = takeover();
+    facts.attempts.push(attempt(8, 1, "n1", 1_200, Some(900), LOST));
+    let picture = arrange(&facts, now(), HOUR);
+    let bars = &lane(&picture, "n1").bars;
+    let [early, late] = [8, 7].map(|run| bars.iter().find(|b| b.fact.run_id == run).unwrap());
+    assert!(
+        early.width < 0.6 * late.width,
+        "{} of {}",
+        early.width,
+        late.width
+    );
+}
+
+#[test]
 fn an_arrow_leads_from_the_lost_attempt_to_the_one_that_took_over_and_names_its_fence() {
     let picture = arrange(&takeover(), now(), HOUR);
     let [arrow] = &picture.arrows[..] else {

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
+use farmhand_store::StoreError;
 use farmhand_store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -69,7 +70,11 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
     let now = detail.db_now;
     let run = &detail.run;
     let waits = match run.state {
-        RunState::Due if run.ready_at <= now => Some(reading::explain_run(db, run).await?),
+        RunState::Due if run.ready_at <= now => match reading::explain_run(db, run).await {
+            // Only a newer version can read its definition.
+            Err(StoreError::Refused(_)) => None,
+            explained => Some(explained?),
+        },
         _ => None,
     };
     let sign = words::run(run.state);
