@@ -71,6 +71,11 @@ fn the_chart_passes_helm_lint_and_refuses_unknown_values() {
 }
 
 #[test]
+fn releases_of_one_database_prune_their_own_jobs_alone() {
+    manifests("sources");
+}
+
+#[test]
 fn the_chart_and_the_kustomize_base_say_the_same() {
     manifests("twins");
 }

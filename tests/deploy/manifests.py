@@ -191,6 +191,17 @@ def plain(value):
     return {k: v for k, v in kept.items() if k != "annotations" or v}
 
 
+def sources():
+    """Two releases in one database: each prunes its own jobs."""
+    applied = set()
+    for release in ("batch", "web"):
+        rendered = Chart.load(CHART).render({**AS_KUSTOMIZE, "prune": True}, name=release, namespace="farmhand")
+        objects = [o for path, text in rendered.items() if not path.endswith(".txt") for o in kustomize.documents(text)]
+        job = next(o for o in objects if o["kind"] == "Job" and o["metadata"]["name"].endswith("-jobs"))
+        applied.add(tuple(job["spec"]["template"]["spec"]["containers"][0]["args"]))
+    assert len(applied) == 2, "two releases have one source, and each prunes the other's jobs"
+
+
 def twins():
     """Helm and Kustomize say the same."""
     pairs = [
@@ -234,7 +245,7 @@ def pod():
     print(json.dumps(found))
 
 
-CHECKS = {check.__name__: check for check in (kustomizations, helm, twins, pod)}
+CHECKS = {check.__name__: check for check in (kustomizations, helm, sources, twins, pod)}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:]:

@@ -78,3 +78,15 @@ fn every_panel_says_what_it_shows_in_which_unit_and_has_its_place() {
         }
     }
 }
+
+#[test]
+fn no_alerts_is_said_only_where_prometheus_has_the_rules() {
+    for dashboard in dashboards() {
+        for panel in panels(&dashboard) {
+            for target in list(panel, "targets") {
+                let expr = target["expr"].as_str().expect("a panel's query");
+                assert!(!(expr.contains("ALERTS") && expr.contains("vector(0)")), "{expr}");
+            }
+        }
+    }
+}
