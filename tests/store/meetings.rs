@@ -116,9 +116,16 @@ async fn a_backfill_meets_runs_that_have_many_newer_ones_of_the_same_backfill() 
     let me = farm.node("a").await;
     let p = backfilled(&farm, &me, 1_500, false).await;
     // As when the other parent's backfill begins after this one's has been dealt with.
-    farm.sql.batch_execute("DELETE FROM farmhand.triggering").await.unwrap();
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.triggering")
+        .await
+        .unwrap();
     let made = ends(&farm, success(&me, &p)).await;
-    assert_eq!((made[0].run_ids.len(), &made[0].skipped), (1, &vec![]), "{made:?}");
+    assert_eq!(
+        (made[0].run_ids.len(), &made[0].skipped),
+        (1, &vec![]),
+        "{made:?}"
+    );
 }
 
 #[tokio::test]
@@ -126,7 +133,8 @@ async fn ends_that_wait_are_settled_however_many_there_are() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     backfilled(&farm, &me, 200, true).await;
-    let config = config(&farm.test.agent_url()).with_timeouts(Duration::from_secs(3), Duration::from_secs(10));
+    let config =
+        config(&farm.test.agent_url()).with_timeouts(Duration::from_secs(3), Duration::from_secs(10));
     let impatient = Db::connect(&config).await.unwrap();
     assert_eq!(settle(&impatient, None).await.unwrap().len(), 200);
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 1);
