@@ -96,8 +96,8 @@ async fn fill(server: &PrivateServer, runs: usize) {
                      FOR VALUES FROM (%L) TO (%L)', week, week + interval '7 days');
              END $$;
              SELECT farmhand.ensure_partitions(1);
-             -- Their ends were counted and told long ago.
-             ALTER TABLE farmhand.run_history DISABLE TRIGGER USER",
+             -- Their ends were counted and told long ago. Triggers are not switched off and on: some of them are off.
+             SET session_replication_role = replica",
         )
         .await
         .expect("partitions");
@@ -116,9 +116,9 @@ async fn fill(server: &PrivateServer, runs: usize) {
         admin.execute(&insert, &[&half]).await.expect("history");
     }
     admin
-        .batch_execute("ALTER TABLE farmhand.run_history ENABLE TRIGGER USER; ANALYZE farmhand.run_history")
+        .batch_execute("ANALYZE farmhand.run_history")
         .await
-        .expect("triggers");
+        .expect("statistics");
     let default = "SELECT count(*) FROM (SELECT FROM farmhand.run_history_default LIMIT 1) d";
     let astray: i64 = admin.query_one(default, &[]).await.expect("a count").get(0);
     assert_eq!(
