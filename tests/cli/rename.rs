@@ -109,3 +109,17 @@ async fn a_job_is_renamed_by_its_file_whose_apply_deletes_nothing() {
         "{refused:?}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_triggered_by_a_former_name_is_told_the_new_one() {
+    let farm = Farm::new().await;
+    farm.apply(OLD);
+    let stale = OLD.replace("[job.old]", "[job.new]\nrenamed_from = 'old'");
+    let stale = stale.replace("[job.after]", "[job.after]\ntriggered_by = 'old'");
+    let file = farm.file("jobs.toml", &stale);
+    let apply = ["job", "apply", file.to_str().unwrap(), "--dry-run"];
+    for args in [apply.to_vec(), [apply.as_slice(), &["--prune"]].concat()] {
+        farm.run(&args)
+            .refused(2, &["these files rename it: write \"new\""]);
+    }
+}

@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::wire::AttemptId;
+use super::wire::{AttemptId, Kind};
+use super::{Paths, cgroup};
 use farmhand_os::process::{self, Stat};
 
 const MARK: &[u8] = b"FARMHAND_RUN_DIR=";
@@ -222,6 +223,38 @@ pub fn marked(runs: &Path) -> Vec<Stat> {
     found
 }
 
+/// Of which of these attempts something lives, whoever its parent is by now: by its cgroup, which everybody may read, or by its
+/// run directory in the environment, which its user and root may.
+pub fn alive(state_dir: &Path, attempts: &[(AttemptId, Kind)]) -> HashSet<AttemptId> {
+    let signs: Vec<_> = (attempts.iter())
+        .map(|(id, kind)| {
+            let paths = Paths::new(state_dir, *kind);
+            let cgroup = format!("{}/{id}", cgroup::parent_name(&paths));
+            (*id, cgroup, paths.run_dir(*id))
+        })
+        .collect();
+    let mut found = HashSet::new();
+    if attempts.is_empty() {
+        return found;
+    }
+    let until = Instant::now() + process::STARTS_WITHIN;
+    for stat in process::all().iter().filter(|stat| !stat.is_zombie()) {
+        let path = cgroup_of(stat.pid).unwrap_or_default();
+        let mark = mark_of(stat.pid, until).unwrap_or_default();
+        let of = signs
+            .iter()
+            .filter(|(_, cgroup, dir)| is_within(&path, cgroup) || is_below(&mark, dir));
+        found.extend(of.map(|(id, ..)| *id));
+    }
+    found
+}
+
+/// Whether a process in the cgroup `path` is in one that ends in `name`, or below it.
+fn is_within(path: &str, name: &str) -> bool {
+    let ends = |at: usize| matches!(path.as_bytes().get(at + name.len()), None | Some(b'/'));
+    path.match_indices(name).any(|(at, _)| ends(at))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -235,5 +268,9 @@ mod tests {
             Some("farmhand-1-main/7.1")
         );
         assert_eq!(super::last_two("7.1"), None);
+        let name = "farmhand-1-main/7.1";
+        assert!(super::is_within("/x.slice/farmhand-1-main/7.1", name));
+        assert!(super::is_within("/x.slice/farmhand-1-main/7.1/deeper", name));
+        assert!(!super::is_within("/x.slice/farmhand-1-main/7.10", name));
     }
 }

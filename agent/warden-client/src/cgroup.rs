@@ -52,15 +52,17 @@ fn base() -> Option<Base> {
     })
 }
 
+/// What the directory for a warden's attempts is called.
+pub(crate) fn parent_name(paths: &Paths) -> String {
+    let hash = path_hash(paths.state_dir());
+    format!("farmhand-{hash:016x}-{}", paths.kind().name())
+}
+
 /// Makes the directory for a warden's attempts. `Err` says why there is none: the attempts are then
 /// followed by descent.
 pub fn make_parent(paths: &Paths) -> io::Result<PathBuf> {
     let base = base().ok_or_else(|| io::Error::other("no cgroup v2 is mounted"))?;
-    let parent = base.path.join(format!(
-        "farmhand-{:016x}-{}",
-        path_hash(paths.state_dir()),
-        paths.kind().name()
-    ));
+    let parent = base.path.join(parent_name(paths));
     match fs::create_dir(&parent) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e, &parent)),
         _ => {}

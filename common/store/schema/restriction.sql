@@ -81,13 +81,14 @@ DECLARE
     owner text;
     counter text;
     -- Of a partition, the table that it is a part of.
-    of_table text := regexp_replace(TG_TABLE_NAME, '_([0-9]{8}|default)$', '');
+    of_table text;
 BEGIN
     -- Most who write are not restricted: found out by one probe, because thousands of rows may be written at once.
     IF NOT EXISTS (SELECT FROM farmhand.restriction s WHERE s.kind = 'login' AND s.name = session_user)
         AND (coalesce(current_setting('farmhand.token', true), '') = '' OR farmhand.allowed(NULL)) THEN
         RETURN NULL;
     END IF;
+    of_table := regexp_replace(TG_TABLE_NAME, '_([0-9]{8}|default)$', '');
     was := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
     has := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
     -- Only move_runs changes what is recorded: it gives it the job's present name, for whoever calls it.

@@ -133,10 +133,7 @@ AS $$
 DECLARE
     timed boolean;
     live record;
-    looked integer := 0;
-    newer farmhand.run_history;
-    skip farmhand.run_history;
-    r farmhand.run_history;
+    r record;
 BEGIN
     SELECT l.run_id INTO live FROM farmhand.run_live l
         WHERE l.job_id = parent AND l.due_at = instant ORDER BY l.run_id DESC LIMIT 1;
@@ -153,24 +150,25 @@ BEGIN
                 WHERE f.job_id = parent) THEN
         RETURN jsonb_build_object('parent', parent, 'wait', 'to_come');
     END IF;
-    -- Newest first, so that the usual case reads a row or two. A run of long ago counts as none: the search ends among
-    -- runs that had ended before the instant.
-    FOR newer IN SELECT * FROM farmhand.run_history WHERE job_id = parent ORDER BY run_id DESC LOOP
-        looked := looked + 1;
-        EXIT WHEN looked > 1000 AND newer.finished_at < instant;
-        CONTINUE WHEN instant NOT BETWEEN newer.first_due AND newer.last_due;
-        IF newer.state <> 'skipped' THEN
-            r := newer;
-            EXIT;
-        END IF;
-        skip := coalesce(skip, newer);
-    END LOOP;
-    IF r IS NULL AND timed THEN
-        r := skip;
-        IF r IS NULL THEN
+    -- Newest first, so that the usual case reads a row or two; a run of long ago counts as none.
+    SELECT * INTO r FROM (
+            SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
+        WHERE h.first_due <= instant AND h.last_due >= instant AND h.state <> 'skipped' LIMIT 1;
+    -- After a backfill there are more that ended since.
+    IF NOT FOUND AND (SELECT h.finished_at FROM farmhand.run_history h WHERE h.job_id = parent
+            ORDER BY h.run_id DESC OFFSET 1000 LIMIT 1) >= instant THEN
+        SELECT * INTO r FROM (
+                SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 5000) h
+            WHERE h.first_due <= instant AND h.last_due >= instant AND h.state <> 'skipped' LIMIT 1;
+    END IF;
+    IF NOT FOUND AND timed THEN
+        SELECT * INTO r FROM (
+                SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
+            WHERE h.first_due <= instant AND h.last_due >= instant LIMIT 1;
+        IF NOT FOUND THEN
             RETURN jsonb_build_object('parent', parent, 'end', 'none');
         END IF;
-    ELSIF r IS NULL THEN
+    ELSIF NOT FOUND THEN
         SELECT h.* INTO r FROM farmhand.run_history h
             WHERE h.job_id = parent AND h.state <> 'skipped' ORDER BY h.run_id DESC LIMIT 1;
         SELECT l.run_id INTO live FROM farmhand.run_live l WHERE l.job_id = parent ORDER BY l.run_id DESC LIMIT 1;

@@ -77,7 +77,7 @@ impl Chosen {
                 runs: together(db, &numbers).await?,
                 ..bulk::Chosen::default()
             };
-            found = whole.find(db, bulk, MOST, None).await?;
+            found = whole.find(db, bulk, usize::MAX, None).await?;
         }
         let jobs: BTreeSet<&str> = found.runs.iter().map(|run| run.job_id.as_str()).collect();
         let jobs: Vec<&str> = jobs.into_iter().collect();

@@ -17,6 +17,10 @@ impl Session {
             let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
                 // From a version whose notes cannot be read: it ran, so it is lost once it has ended.
                 self.left_behind.insert(report.id, kind);
+                if report.state == State::Ended {
+                    self.wardens.ack(kind, report.id);
+                    continue;
+                }
                 self.wardens
                     .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
                 continue;

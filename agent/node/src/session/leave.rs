@@ -43,8 +43,8 @@ impl Session {
     /// Under systemd the next agent finds the jobs. A node that was drained by order has none, and may get no next agent: its
     /// session is closed.
     fn hands_over(&self) -> bool {
-        let drained = self.drain.is_some() && self.attempts.is_empty() && self.scheduler.is_idle();
-        self.ctx.hand_over && !drained
+        let runs = !self.attempts.is_empty() || !self.left_behind.is_empty() || !self.scheduler.is_idle();
+        self.ctx.hand_over && (runs || self.drain.is_none())
     }
 
     /// Takes over what may change while running, and tells the database.
@@ -165,8 +165,10 @@ impl Session {
     }
 
     async fn close_it(&mut self) -> SessionEnd {
-        // Of what a dead warden left, too, no other tells.
-        if !self.end_wardens(Duration::ZERO).await.all || !self.stuck.is_empty() {
+        let ended = self.end_wardens(Duration::ZERO).await.all;
+        // Of what a dead warden left no other tells.
+        let left = self.alive_of_left_behind().await;
+        if !ended || !self.stuck.is_empty() || !left.is_ok_and(|alive| alive.is_empty()) {
             tracing::error!(
                 "session {} is left to lapse: something of it may live",
                 self.me.session

@@ -3,10 +3,10 @@
 //! Nobody has its end any more, and no warden knows it. That does not make it a claim whose reply was lost: it ran,
 //! and `on_lost` has a say in what becomes of its run.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
 
 use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
+use tokio::task::JoinHandle;
 
 use super::Session;
 use crate::discard::discard;
@@ -44,8 +44,14 @@ impl Session {
         unknown.into_iter().partition(begun)
     }
 
-    /// The wardens have recorded that they never start here again, and their own warden is dead. That something of them may
-    /// live all the same is known by the run directory in its environment.
+    /// Of which of them something lives, though their warden is dead.
+    pub(super) fn alive_of_left_behind(&self) -> JoinHandle<HashSet<AttemptId>> {
+        let dir = self.ctx.config.state_dir.clone();
+        let left: Vec<(AttemptId, Kind)> = self.left_behind.iter().map(|(id, kind)| (*id, *kind)).collect();
+        tokio::task::spawn_blocking(move || census::alive(&dir, &left))
+    }
+
+    /// The wardens have recorded that they never start here again, and their own warden is dead.
     pub(super) fn lose_left_behind(&self, begun: &[Attempt]) {
         if begun.is_empty() {
             return;
@@ -58,21 +64,19 @@ impl Session {
             session: self.me.session,
             why: LostWhy::Warden,
         };
-        let with_dir = |of: &Attempt| {
-            let id = AttemptId::from(*of);
-            let kind = self.left_behind.get(&id)?;
-            let paths = Paths::new(&self.ctx.config.state_dir, *kind);
-            Some((paths.run_dir(id), lose(of)))
-        };
-        let begun: Vec<(PathBuf, Lose)> = begun.iter().filter_map(with_dir).collect();
-        let ctx = self.ctx.clone();
+        let lost: Vec<Lose> = begun.iter().map(lose).collect();
+        let (ctx, look) = (self.ctx.clone(), self.alive_of_left_behind());
         tokio::spawn(async move {
             // What the kernel does not end stays held: the next renewal shows it again.
-            let dead = tokio::task::spawn_blocking(move || {
-                let dead = (begun.into_iter()).filter(|(dir, _)| census::marked(dir).is_empty());
-                dead.map(|(_, lose)| lose).collect()
-            });
-            let lost: Vec<Lose> = dead.await.unwrap_or_default();
+            let Ok(alive) = look.await else { return };
+            let of = |lose: &Lose| AttemptId {
+                run_id: lose.run_id,
+                attempt: lose.attempt,
+            };
+            let lost: Vec<Lose> = lost
+                .into_iter()
+                .filter(|lose| !alive.contains(&of(lose)))
+                .collect();
             if lost.is_empty() {
                 return;
             }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use toml::de::DeValue;
+
 use super::JobSpec;
 use super::keys::CALENDAR;
 use super::needs::unknown;
@@ -51,6 +53,15 @@ impl Calendars {
             }
             let mut exclude: Vec<String> = texts(&keys, "exclude").map(str::to_owned).collect();
             let include: Vec<&str> = texts(&keys, "include").collect();
+            let empty =
+                |found: &Found<&DeValue<'_>>| found.value.as_array().is_some_and(|list| list.is_empty());
+            if let Some(found) = reader.raw("include").filter(empty) {
+                sink.report(
+                    found.span,
+                    "`include`: it is empty, so its jobs would never run",
+                    "name the days on which they run, or leave it out",
+                );
+            }
             // What is wrong in it has been reported.
             if let (Ok(days), false) = (CalendarDates::parse(&include), include.is_empty()) {
                 exclude.extend(days.others());
@@ -75,13 +86,13 @@ impl Calendars {
         defined_twice("calendar", places, sources)
     }
 
-    /// Reads the days that a job's calendars exclude, each once, in order, and reports the first that no file defines.
+    /// Reads the days that a job's calendars exclude, each once, in order, and reports those that no file defines.
     pub fn read_job(&self, job: &mut Reader<'_>, spec: &mut JobSpec) {
         for Found { value: name, span } in job.texts("calendars") {
             let Some(found) = self.0.get(name).and_then(|all| all.first()) else {
                 let wrong = unknown("calendar", name, self.0.keys().map(String::as_str));
                 job.sink().wrong(span, "calendars", wrong);
-                break;
+                continue;
             };
             spec.exclude.extend(found.exclude.iter().cloned());
         }

@@ -109,3 +109,11 @@ fn a_calendar_with_a_mistake_says_where() {
     .map(|(file, line, column, what, fix)| (file.to_owned(), line, column, what.to_owned(), fix.to_owned()));
     assert_eq!(found, wanted);
 }
+
+#[test]
+fn a_calendar_that_includes_no_day_is_refused_and_each_unknown_one_is_told() {
+    load(&[source("a.toml", "[calendar.x]\ninclude = []\n")]).unwrap_err();
+    let unknown = "[job.x]\ncommand = ['x']\ncalendars = ['a', 'b']\n";
+    let told = load(&[source("a.toml", unknown)]).unwrap_err().located();
+    assert_eq!(told.len(), 2, "{told:?}");
+}

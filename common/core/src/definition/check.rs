@@ -182,10 +182,13 @@ pub(super) fn any(value: &DeValue<'_>) -> Value {
         DeValue::Integer(n) => {
             i64::from_str_radix(n.as_str(), n.radix()).map_or_else(|_| n.to_string().into(), Into::into)
         }
-        DeValue::Float(n) => n
-            .as_str()
-            .parse::<f64>()
-            .map_or_else(|_| n.as_str().into(), Into::into),
+        DeValue::Float(n) => match n.as_str().parse::<f64>() {
+            // The database gives it back without an exponent.
+            Ok(n) if n.is_finite() && n.abs() >= 1e16 => n.to_string().parse().unwrap_or_else(|_| n.into()),
+            Ok(n) if n.is_finite() => n.into(),
+            // JSON has no others: they stay what nobody takes for a number.
+            _ => n.as_str().into(),
+        },
         DeValue::String(s) => s.as_ref().into(),
         DeValue::Datetime(d) => d.to_string().into(),
         other => other.type_str().into(),

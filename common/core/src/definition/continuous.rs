@@ -52,6 +52,15 @@ pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
         }
         return;
     }
+    if spec.schedule.len() > 1
+        && let Some(span) = job.key_span("schedule")
+    {
+        sink.report(
+            span,
+            "`schedule`: @continuous stands alone",
+            "remove the other expressions, or make two jobs",
+        );
+    }
     let inherited = ABOUT_INSTANTS.iter().map(|key| (*key, job.key_span(key)));
     let mut found: Vec<_> = inherited.collect();
     found.extend(OWN_ABOUT_INSTANTS.iter().map(|key| (*key, job.own_span(key))));

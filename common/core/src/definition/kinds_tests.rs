@@ -73,6 +73,12 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "`overlap` has no meaning for a continuous job",
             "leave it out",
         ),
+        (
+            "command = ['x']\nschedule = ['@continuous', '0 4 * * *']",
+            (3, 1),
+            "@continuous stands alone",
+            "two jobs",
+        ),
     ];
     for (keys, place, what, fix) in cases {
         let found = mistakes(keys);
@@ -102,4 +108,33 @@ fn a_continuous_job_backs_off_from_a_second_unless_it_says_otherwise() {
     };
     assert!(load(&[source]).is_ok(), "what it inherits is for the others");
     assert_eq!(spec("schedule = '@daily'").retry.base.as_secs(), 10);
+}
+
+#[test]
+fn a_job_that_nothing_triggers_may_inherit_trigger_on() {
+    let source = Source {
+        name: "j".to_owned(),
+        text: "[defaults]\ntrigger_on = 'finish'\n[job.a]\ncommand = 'x'\n[job.b]\ncommand = 'x'\ntriggered_by = 'a'\n"
+            .to_owned(),
+    };
+    assert!(load(&[source]).is_ok());
+}
+
+#[test]
+fn a_default_that_json_has_not_is_refused_and_a_long_one_is_as_the_database_gives_it_back() {
+    let keys =
+        |value: &str| format!("command = ['x']\nparams = {{ n = {{ type = 'number', default = {value} }} }}");
+    for value in ["nan", "inf", "-inf", "1e400"] {
+        let found = mistakes(&keys(value));
+        assert_eq!(found.len(), 1, "{value}: {found:?}");
+    }
+    let source = Source {
+        name: "j".to_owned(),
+        text: format!("[job.a]\n{}\n", keys("1e16")),
+    };
+    let spec = load(&[source]).unwrap().remove(0).spec;
+    assert_eq!(
+        spec.params["n"].default,
+        Some(serde_json::json!(10_000_000_000_000_000_u64))
+    );
 }

@@ -134,6 +134,7 @@ pub fn load_with(
 
 /// A job's former name is another one than its own, and no other job's.
 fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
+    let defined: BTreeMap<&str, &JobDefinition> = jobs.iter().map(|job| (job.name.as_str(), job)).collect();
     let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
     let mut problems = Vec::new();
     for job in jobs {
@@ -155,7 +156,20 @@ fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
             (what, Some(related))
         } else {
             first.insert(former, job);
-            continue;
+            // The next apply would take that one for this job.
+            let Some(other) = defined.get(former) else {
+                continue;
+            };
+            let what = format!(
+                "job `{}` has `renamed_from` `{former}`, and {} defines a job of that name",
+                job.name, sources[other.source].name
+            );
+            let related = Related {
+                source: other.source,
+                span: other.span.clone(),
+                label: "this one".to_owned(),
+            };
+            (what, Some(related))
         };
         problems.push(Problem {
             source: job.source,
@@ -262,9 +276,24 @@ mod tests {
             .collect();
         let wanted = [
             ("a.toml", 1, "job `a` has `renamed_from` its own name"),
+            (
+                "a.toml",
+                4,
+                "job `b` has `renamed_from` `a`, and a.toml defines a job of that name",
+            ),
             ("b.toml", 1, "job `b` of a.toml has `renamed_from` `a` already"),
         ];
         let wanted = wanted.map(|(file, line, what)| (file.to_owned(), line, what.to_owned()));
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_former_name_is_no_job_of_these_files() {
+        let source = Source {
+            name: "a".to_owned(),
+            text: "[job.new]\ncommand = 'x'\nrenamed_from = 'old'\n[job.old]\ncommand = 'x'\n".to_owned(),
+        };
+        let wrong = load(&[source]).unwrap_err().located();
+        assert_eq!((wrong.len(), wrong[0].line), (1, 1), "{wrong:?}");
     }
 }

@@ -151,7 +151,10 @@ pub fn check_triggers(
                 source: job.source,
                 span: place(job, &parent),
                 what: format!("job `{child}` is triggered by `{parent}`, and there is no such job"),
-                fix: if pruned.contains(&parent) {
+                fix: if let Some(now) = jobs.iter().find(|job| job.renamed_from.as_ref() == Some(&parent)) {
+                    let now = now.name.strip_prefix(prefix).unwrap_or(&now.name);
+                    format!("these files rename it: write \"{now}\"")
+                } else if pruned.contains(&parent) {
                     format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
                 } else {
                     // No job runs after itself.
@@ -236,7 +239,8 @@ fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
 /// What is wrong within one job.
 pub(super) fn check_job(job: &mut Reader<'_>, spec: &JobSpec) {
     let sink = job.sink();
-    if let (true, Some(span)) = (spec.triggered_by.is_empty(), job.key_span("trigger_on"))
+    // What it inherits is for the others.
+    if let (true, Some(span)) = (spec.triggered_by.is_empty(), job.own_span("trigger_on"))
         && job.key_span("triggered_by").is_none()
     {
         sink.report(

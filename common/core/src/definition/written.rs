@@ -150,7 +150,12 @@ fn job(spec: &Value) -> Value {
         keys.remove("overlap");
     }
     if let Some(stream) = keys.remove("stream") {
+        let follow = stream.get("follow").cloned();
         let mut stream = less::<StreamSpec>(&stream);
+        // Without the key a file may be followed.
+        if stream.contains_key("file") {
+            stream.extend(follow.map(|follow| ("follow".to_owned(), follow)));
+        }
         let list = stream.remove("list");
         stream.extend(list.map(|command| ("command".to_owned(), command)));
         keys.insert("stream".to_owned(), stream.into());

@@ -19,6 +19,12 @@ webhook_file = "ops.url"
 email = ["a@example.org"]
 on = ["failure", "deadline"]
 
+[job.once]
+command = ["take"]
+schedule = "@daily"
+[job.once.stream]
+file = "/l/%F"
+follow = false
 [job.closed]
 schedule = "@daily"
 calendars = ["de"]

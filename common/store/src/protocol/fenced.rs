@@ -194,7 +194,7 @@ struct OwnEnd {
     fence: i64,
     address: String,
     session: i64,
-    /// How it ended its run; none where that went on.
+    /// How it ended a run that was to go on.
     ended: Option<RunState>,
 }
 

@@ -1,8 +1,11 @@
-WITH old AS (
-    SELECT t.run_id, t.task, t.attempt
-    FROM farmhand.task t
+-- The oldest are in front: what is there is looked at, and never a whole week.
+WITH front AS MATERIALIZED (
+    SELECT t.run_id, t.task, t.attempt FROM farmhand.task t
     WHERE t.stored_at < statement_timestamp() - greatest($1, (SELECT f.at_least FROM farmhand.retention f)) * interval '1 day'
-        AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = t.run_id)
+    ORDER BY t.stored_at LIMIT 20000
+), old AS (
+    SELECT t.run_id, t.task, t.attempt FROM front t
+    WHERE NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = t.run_id)
         -- Who runs it again from what failed on needs what succeeded, for as long as the run is known.
         AND NOT EXISTS (SELECT FROM farmhand.run_history h WHERE h.run_id = t.run_id)
     LIMIT 10000

@@ -73,6 +73,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
     let noted = args.run_dir.as_ref().map(|dir| dir.join("direction"));
     if args.resume
         && let Some(before) = noted.as_ref().and_then(|file| std::fs::read_to_string(file).ok())
+        && !before.is_empty()
         && before != direction
     {
         let what = format!("the last run in --run-dir was to {before}, and this one is to {direction}");

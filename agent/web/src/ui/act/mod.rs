@@ -158,7 +158,13 @@ async fn doing(
     match done(&app, &caller, verb, &fields).await {
         Ok(Some(to)) => Redirect::to(&to).into_response(),
         // It may run something twice, and the first question could not say so: it is asked again, with the box.
-        Ok(None) => (StatusCode::CONFLICT, page(State(app), caller, verb, fields).await).into_response(),
+        Ok(None) => {
+            let mut asked = page(State(app), caller, verb, fields).await;
+            if asked.status().is_success() {
+                *asked.status_mut() = StatusCode::CONFLICT;
+            }
+            asked
+        }
         Err(problem) => error::shown(&app, &caller, &problem),
     }
 }
