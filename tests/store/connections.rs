@@ -159,6 +159,10 @@ async fn another_isolation_than_read_committed_is_refused() {
         .unwrap();
     let error = Db::connect(&farm.test.config()).await.err().unwrap();
     assert!(error.to_string().contains("read committed"), "{error}");
+    assert!(
+        error.is_permanent() && !error.is_refusal(),
+        "what ended meanwhile waits"
+    );
 }
 
 #[tokio::test]
@@ -332,4 +336,14 @@ async fn agents_recover_from_a_crash_of_the_server_without_an_operator() {
     assert!(away.await.is_away());
     server.restart(None);
     eventually(async || now(&db).await.ok()).await;
+}
+
+#[tokio::test]
+async fn what_a_trigger_warns_of_says_nothing_about_the_commit() {
+    let farm = Farm::new().await;
+    let warns = "CREATE FUNCTION public.warn() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE WARNING 'look here'; RETURN NULL; END $$;
+        CREATE TRIGGER warn AFTER INSERT ON farmhand.event FOR EACH ROW EXECUTE FUNCTION public.warn()";
+    farm.sql.batch_execute(warns).await.unwrap();
+    record_events(&farm.db, &[event()]).await.unwrap();
 }

@@ -225,7 +225,12 @@ impl DbConfig {
     fn bound_sockets(&mut self) {
         // Per host and address, so that the second host gets its turn within the whole bound.
         let targets = u32::try_from(self.pg.get_hosts().len().max(1)).unwrap_or(1);
-        self.pg.connect_timeout(self.connect_timeout / targets);
+        // A name may have two addresses, of which the first swallows everything.
+        let is_name = |host: &Host| matches!(host, Host::Tcp(name) if name.parse::<IpAddr>().is_err());
+        let named = self.pg.get_hostaddrs().is_empty() && self.pg.get_hosts().iter().any(is_name);
+        let addresses = if named { 2 } else { 1 };
+        self.pg
+            .connect_timeout(self.connect_timeout / (targets * addresses));
         // What a network swallows is sent again after ever longer pauses. A new connection is there sooner.
         self.pg
             .tcp_user_timeout(self.statement_timeout.min(UNACKNOWLEDGED));
@@ -249,6 +254,14 @@ mod tests {
 
     fn url(text: &str) -> Result<DbConfig, StoreError> {
         DbConfig::from_url(text, PasswordIn::Allowed)
+    }
+
+    #[test]
+    fn the_second_address_of_a_name_gets_its_turn() {
+        let named = url("postgresql://u@db.example/f").unwrap();
+        assert_eq!(named.pg.get_connect_timeout(), Some(&(named.connect_timeout / 2)));
+        let one = url("postgresql://u@127.0.0.1/f").unwrap();
+        assert_eq!(one.pg.get_connect_timeout(), Some(&one.connect_timeout));
     }
 
     #[test]

@@ -104,7 +104,9 @@ impl Conn {
                         Ok(AsyncMessage::Notice(notice)) => {
                             // 01000 is what a cancelled wait for the synchronous standby comes as;
                             // 57P01 the same when the server shuts down. Both precede the reply.
-                            let unsure = matches!(notice.code().code(), "01000" | "57P01");
+                            // A user's trigger may warn under the first: the server names its file that warns.
+                            let unsure = matches!(notice.code().code(), "01000" | "57P01")
+                                && notice.file().is_none_or(|file| file.ends_with("syncrep.c"));
                             if unsure && notice.parsed_severity() == Some(Severity::Warning) {
                                 warned.store(true, Ordering::Release);
                                 tracing::warn!(notice = notice.message(), "commit not confirmed");
@@ -172,11 +174,14 @@ impl Conn {
         });
         let (isolation, process) = row.unwrap_or_default();
         if isolation != Some("read committed") {
-            return Err(StoreError::Config(format!(
-                "default_transaction_isolation is {:?}, and only 'read committed' works: \
-                 ALTER ROLE … SET default_transaction_isolation = 'read committed'",
-                isolation.unwrap_or("unknown")
-            )));
+            return Err(StoreError::NotReady {
+                why: format!(
+                    "default_transaction_isolation is {:?}, and only 'read committed' works",
+                    isolation.unwrap_or("unknown")
+                ),
+                fix: "as an administrator: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+                    .to_owned(),
+            });
         }
         let process = process.and_then(|pid| pid.parse().ok());
         // What only reads has plans of its own, one for each page.

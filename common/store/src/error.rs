@@ -136,7 +136,7 @@ impl StoreError {
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Sql { code, .. } => !PASSING.iter().any(|class| code.starts_with(class)),
-            Self::Refused(_) | Self::NotFound(_) | Self::Decode { .. } | Self::Config(_) => true,
+            Self::Refused(_) | Self::NotFound(_) | Self::Decode { .. } => true,
             _ => false,
         }
     }
@@ -165,6 +165,12 @@ impl StoreError {
             // The next connection prepares it again, or nothing.
             _ if is_forgotten(error) => Self::ConnectionLost { op, cause: message },
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
+            // It has no more numbers of transactions until somebody vacuums it.
+            SqlState::PROGRAM_LIMIT_EXCEEDED
+                if matches!(db.routine(), Some("GetNewTransactionId" | "GetNewMultiXactId")) =>
+            {
+                Self::Unreachable(message)
+            }
             SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => Self::SchemaMissing,
             SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
                 Self::Restricted(message)
@@ -301,6 +307,12 @@ mod tests {
         tokio::spawn(connection);
         let error = client.simple_query("SELECT 1").await.unwrap_err();
         StoreError::from_statement("test", &error)
+    }
+
+    #[tokio::test]
+    async fn a_server_out_of_transaction_numbers_is_an_outage_and_no_refusal() {
+        assert!(told("ERROR", "54000\0RGetNewTransactionId").await.is_away());
+        assert!(told("ERROR", "54000").await.is_refusal());
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tokio_postgres::types::Type;
 
 use super::db::{Db, stmt};
-use super::error::StoreError;
+use super::error::{StoreError, quoted};
 pub use super::password::Login;
 use super::roles::{KINDS, OPERATOR, ROWS};
 
@@ -88,8 +88,9 @@ pub async fn check(farm: &Db, db: &Db, of: Login) -> Result<(), StoreError> {
         return Err(unfit(
             &format!("the login {login} is not a member of {}", rights.role),
             &format!(
-                "as an administrator: GRANT {} TO {login}; where that role is missing, first run `farmhand migrate`",
-                rights.role
+                "as an administrator: GRANT {} TO {}; where that role is missing, first run `farmhand migrate`",
+                rights.role,
+                quoted(&login)
             ),
         ));
     }

@@ -213,6 +213,31 @@ fn has_password(url: &str) -> bool {
     };
     let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = base.split('/').next().unwrap_or(base);
-    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    // Whoever reads the URL takes all before the first @ for user and password, a slash too.
+    let found = authority.rsplit_once('@').or_else(|| base.split_once('@'));
+    let user = found.map_or("", |(user, _)| user);
     user.contains(':') || query.split('&').any(names_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_password;
+
+    #[test]
+    fn a_password_is_seen_whatever_is_in_it() {
+        for url in [
+            "postgresql://u:geheim@h/d",
+            "postgresql://u:ge/heim@h/d",
+            "host=h password = x",
+        ] {
+            assert!(has_password(url), "{url}");
+        }
+        for url in [
+            "postgresql://u@h:5432/d",
+            "postgresql://h:5432/d?sslrootcert=/etc/a@b",
+            "host=h user=u",
+        ] {
+            assert!(!has_password(url), "{url}");
+        }
+    }
 }

@@ -43,7 +43,7 @@ impl Session {
     /// Under systemd the next agent finds the jobs. A node that was drained by order has none, and may get no next agent: its
     /// session is closed.
     fn hands_over(&self) -> bool {
-        let runs = !self.attempts.is_empty() || !self.left_behind.is_empty() || !self.scheduler.is_idle();
+        let runs = !self.attempts.is_empty() || !self.left_behind.is_empty();
         self.ctx.hand_over && (runs || self.drain.is_none())
     }
 
