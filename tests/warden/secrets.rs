@@ -158,3 +158,17 @@ async fn a_command_of_the_node_may_be_the_store() {
         failure.message
     );
 }
+
+#[tokio::test]
+async fn a_secret_goes_with_a_killed_warden_too() {
+    let store = Store::new("").await;
+    let this = id(1, 1);
+    let job = store.job(this, "mail-out", "echo up >up; sleep 1000");
+    store.farmer.spawn(job).await;
+    store.farmer.file(this, "up").await;
+    let kept = store.farmer.paths().attempt_dir(this).join("secrets");
+    assert!(kept.exists());
+    store.farmer.kill_warden().await;
+    assert!(!kept.exists());
+    assert!(!holds(&written(&store.farmer.paths().runs()), VALUE));
+}

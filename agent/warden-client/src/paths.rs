@@ -37,6 +37,9 @@ pub struct Paths {
 /// Directories that are removed at once: a bound on threads, descriptors and what a helper is asked for.
 static DISCARDS: Semaphore = Semaphore::const_new(8);
 
+/// In an attempt's directory: its command's secrets.
+pub const SECRETS: &str = "secrets";
+
 impl Paths {
     /// `state_dir` must be absolute: reaper and warden leave their working directory.
     pub fn new(state_dir: &Path, kind: Kind) -> Paths {

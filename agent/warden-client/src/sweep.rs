@@ -9,10 +9,10 @@ use rustix::process::Signal;
 
 use super::clock::{SECOND, boottime_ns};
 use super::gone::Gone;
-use super::paths::Paths;
+use super::paths::{Paths, SECRETS};
 use super::{census, cgroup};
 use farmhand_os::process;
-use farmhand_os::reap;
+use farmhand_os::{reap, removal};
 
 /// What still exists so long after SIGKILL, and has nothing left to do but end, hangs in a system call.
 const HANGS_AFTER: u64 = 5 * SECOND;
@@ -115,6 +115,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
                 // Whatever keeps it is found by the next sweep.
                 let _ = cgroup::remove_soon(cgroup);
             }
+            secrets(paths);
             return Ok(Gone::Empty {
                 swept: swept.len() as u32,
             });
@@ -123,5 +124,13 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
             return Ok(Gone::Unkillable { pids: left });
         }
         pause();
+    }
+}
+
+/// Removes the secrets of attempts whose warden is dead. The rest of their directories waits for an agent, which may not come
+/// for long.
+pub fn secrets(paths: &Paths) {
+    for id in paths.attempts_on_disk().unwrap_or_default() {
+        let _ = removal::remove(&paths.attempt_dir(id).join(SECRETS), removal::BRIEFLY);
     }
 }

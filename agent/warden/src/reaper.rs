@@ -72,6 +72,7 @@ fn reaper(args: &Args) -> io::Result<()> {
         )),
     }
     let stuck = sweep::own_children(cgroup.as_deref());
+    sweep::secrets(&paths);
     if !stuck.is_empty() {
         log(format_args!(
             "reaper: the kernel cannot end {stuck:?}; leaving them"

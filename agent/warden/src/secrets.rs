@@ -21,7 +21,7 @@ use farmhand_warden_client::wire::{Stage, StartFailure};
 /// Of one secret, in bytes.
 const LONGEST: usize = 64 << 10;
 /// In an attempt's directory.
-pub(crate) const DIRECTORY: &str = "secrets";
+pub(crate) const DIRECTORY: &str = farmhand_warden_client::paths::SECRETS;
 
 /// Fetches what the job names and writes it down for the user. Answers with what the command finds in its environment.
 ///

@@ -80,12 +80,23 @@ fn made_by(key: &PrivateKey, signed: &Signed) -> bool {
     signed.key == key.name() && key.public().verifies(&signed.document, &signed.signature)
 }
 
+/// Seconds that the serial before may be ahead of this clock.
+const FURTHEST: u64 = 366 * 86_400;
+
 /// Serials are seconds: whoever signs later has the higher one without asking anybody.
 fn sign(key: &PrivateKey, job: &Wanted, before: Option<u64>) -> Result<(Document, Signed), Failure> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(1, |d| d.as_secs());
     let serial = before.map_or(now, |before| now.max(before.saturating_add(1)));
+    // The line before is anybody's, and nodes refuse what is below the highest serial for ever.
+    if serial > now.saturating_add(FURTHEST) {
+        let why = format!(
+            "its line in FILE.sig has the serial {}, more than a year ahead of this clock; delete the line unless nodes have seen it",
+            serial - 1
+        );
+        return Err(unsigned(&job.name, why));
+    }
     let document = Document::new(&job.name, serial, &job.spec).map_err(|why| unsigned(&job.name, why))?;
     let text = document.text().map_err(|why| unsigned(&job.name, why))?;
     Ok((document, key.sign(text)))
@@ -175,5 +186,14 @@ mod tests {
             refused.to_string().contains("changed since it was signed"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_serial_that_somebody_put_far_ahead_is_not_signed() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = PrivateKey::create("alice", &dir.path().join("k")).unwrap();
+        let job = wanted(&dir.path().join("jobs.toml"), 1);
+        let refused = sign(&key, &job, Some(u64::MAX - 1)).unwrap_err();
+        assert!(refused.to_string().contains("ahead of this clock"), "{refused}");
     }
 }

@@ -28,9 +28,19 @@ pub use record::Record;
 
 use crate::gone::Gone;
 use crate::wire::{AttemptId, Kind, Serving};
+use farmhand_os::removal;
 
 /// Longer than a reaper may take to be ready.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
+
+/// A removal goes on for long before what is left is put aside. Who stopped waiting earlier would ask for more than the helper
+/// has places.
+fn within(request: &Request) -> Duration {
+    match request {
+        Request::Remove { .. } => removal::WITHIN + ANSWER_WITHIN,
+        _ => ANSWER_WITHIN,
+    }
+}
 
 /// One process has one: as its user, its rights are the process's.
 static HELPER: OnceLock<Helper> = OnceLock::new();
@@ -86,7 +96,7 @@ impl Helper {
     }
 
     fn ask_soon(&self, request: &Request) -> io::Result<(Reply, Option<OwnedFd>)> {
-        self.ask(request, Some(ANSWER_WITHIN))
+        self.ask(request, Some(within(request)))
     }
 
     async fn ask_aside(
@@ -251,4 +261,22 @@ pub fn text_as_root(file: &Path) -> io::Result<String> {
     let named = here().and_then(|helper| helper.files.iter().find(|(_, known)| known.as_path() == file));
     let (purpose, _) = named.ok_or(io::ErrorKind::PermissionDenied)?;
     text_of(file, *purpose)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_is_waited_for_as_long_as_it_may_take() {
+        let (kind, id) = (
+            Kind::Main,
+            AttemptId {
+                run_id: 1,
+                attempt: 1,
+            },
+        );
+        assert!(within(&Request::Remove { kind, id }) > removal::WITHIN);
+        assert_eq!(within(&Request::Kinds), ANSWER_WITHIN);
+    }
 }

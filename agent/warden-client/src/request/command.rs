@@ -21,6 +21,10 @@ pub(super) fn well_formed(spec: &JobSpec) -> Result<(), String> {
     for name in variables.chain(spec.secrets.keys()) {
         variable_name(name).map_err(|rule| format!("the variable or secret {name:?} is refused: {rule}"))?;
     }
+    // The output of failed lines is recorded by the engine, past what hides secrets.
+    if spec.stream.is_some() && !spec.secrets.is_empty() {
+        return Err("a stream cannot have secrets: the output of its failed lines is recorded".to_owned());
+    }
     Ok(())
 }
 
@@ -114,6 +118,10 @@ mod tests {
                 "BASH_FUNC_a%%",
             ),
             (r#"{"command": ["true"], "secrets": {"../x": "c"}}"#, "../x"),
+            (
+                r#"{"command": ["true"], "stream": {"file": "/l"}, "secrets": {"A": "b"}}"#,
+                "a stream cannot have secrets",
+            ),
         ] {
             let said = well_formed(&spec(bad)).unwrap_err();
             assert!(said.contains(why), "{bad}: {said}");
