@@ -55,7 +55,7 @@ pub(super) fn run(args: &WorkersArgs, json: bool) -> Outcome {
     let (graph, _) = plan::graph(&tasks);
     let course = Course::new(&tasks, &graph, tasks.len(), &BTreeSet::new())
         .ok_or_else(|| Failure::new(Exit::Error, "the workers wait for each other"))?;
-    let dir = RunDir::prepare(None, false)?;
+    let dir = RunDir::prepare(None, false, Direction::Start)?;
     // SAFETY: this command runs in a process that has made no thread.
     let guardian = unsafe { Guardian::start(&dir, Spared::Nothing, &Locks::default())? };
     let style = if json { Style::Json } else { Style::Quiet };

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use farmhand_core::flow::encode_name;
+use farmhand_core::flow::{Direction, encode_name};
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
@@ -39,6 +39,8 @@ pub enum RunDirError {
     Taken(PathBuf),
     #[error("tasks of an engine that was killed still run in {} and cannot be ended", .0.display())]
     Ending(PathBuf),
+    #[error("the last run in --run-dir was to {before}, and this one is to {now}")]
+    OtherDirection { before: String, now: &'static str },
 }
 
 /// Held by one engine at a time.
@@ -70,17 +72,18 @@ impl RunDir {
     /// one's tasks is woken and told `engine-lost`. `resume` keeps its record.
     ///
     /// # Errors
-    /// When it cannot be made (no space, read-only) or a living engine uses it.
-    pub fn prepare(given: Option<&Path>, resume: bool) -> Result<Self, RunDirError> {
+    /// When it cannot be made (no space, read-only) or a living engine uses it; and when its record is of the other direction:
+    /// what was started has not been stopped.
+    pub fn prepare(given: Option<&Path>, resume: bool, direction: Direction) -> Result<Self, RunDirError> {
         let (path, temporary) = match given {
             Some(path) => (path.to_owned(), false),
             None => temporary_path().map_err(|e| failed(&std::env::temp_dir(), e))?,
         };
-        let mut dir = match Self::take(&path, temporary, resume) {
+        let mut dir = match Self::take(&path, temporary, resume, direction) {
             // Another engine of the same run: this one has a directory beside that one's, which it removes after success.
             Err(RunDirError::Taken(taken)) if given.is_none() && !temporary => {
                 let own = format!("flow-{}", uuid::Uuid::new_v4().simple());
-                let mut dir = Self::take(&taken.with_file_name(own), false, false)?;
+                let mut dir = Self::take(&taken.with_file_name(own), false, false, direction)?;
                 dir.temporary = true;
                 dir
             }
@@ -90,13 +93,23 @@ impl RunDir {
         Ok(dir)
     }
 
-    fn take(path: &Path, temporary: bool, resume: bool) -> Result<Self, RunDirError> {
+    fn take(path: &Path, temporary: bool, resume: bool, direction: Direction) -> Result<Self, RunDirError> {
         let io = |e| failed(path, e);
         private().recursive(true).create(path).map_err(io)?;
         let path = fs::canonicalize(path).map_err(io)?;
         let lock = open(&path.join("lock")).map_err(io)?;
         take_lock(&lock, &path)?;
+        let (noted, now) = (path.join("direction"), direction.as_str());
+        // A full disk leaves it empty.
+        if resume
+            && let Ok(before) = fs::read_to_string(&noted)
+            && !before.is_empty()
+            && before != now
+        {
+            return Err(RunDirError::OtherDirection { before, now });
+        }
         lock.set_len(0).map_err(io)?;
+        fs::write(noted, now).map_err(io)?;
         let record = path.join("record");
         if !resume {
             remove(fs::remove_file(&record)).map_err(io)?;
@@ -327,7 +340,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let path = base.path().join(format!("{TEMPORARY}{name}"));
-            RunDir::take(&path, false, false).unwrap()
+            RunDir::take(&path, false, false, Direction::Start).unwrap()
         };
         let (used, _) = (make("used"), drop(make("old")));
         fs::create_dir(base.path().join("something else")).unwrap();
@@ -342,12 +355,12 @@ mod tests {
     fn a_record_that_a_crash_cut_short_within_a_letter_is_gone_on_with() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("flow");
-        drop(RunDir::take(&path, false, false).unwrap());
+        drop(RunDir::take(&path, false, false, Direction::Start).unwrap());
         let line = |task: &str| serde_json::json!({"task": task, "outcome": "succeeded"});
         let whole = format!("{}\n{}\n", line("one"), line("zwölf"));
         let within = whole.find('ö').unwrap() + 1;
         fs::write(path.join("record"), &whole.as_bytes()[..within]).unwrap();
-        let mut dir = RunDir::take(&path, false, true).unwrap();
+        let mut dir = RunDir::take(&path, false, true, Direction::Start).unwrap();
         dir.record.add(&line("two")).unwrap();
         let finished = ["one", "two"].map(str::to_owned);
         assert_eq!(dir.finished().unwrap(), BTreeSet::from(finished));

@@ -69,20 +69,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
     if args.dry_run {
         return dry_run(&flow.tasks, &graph, json);
     }
-    let direction = flow.source.direction().as_str();
-    let noted = args.run_dir.as_ref().map(|dir| dir.join("direction"));
-    if args.resume
-        && let Some(before) = noted.as_ref().and_then(|file| std::fs::read_to_string(file).ok())
-        && !before.is_empty()
-        && before != direction
-    {
-        let what = format!("the last run in --run-dir was to {before}, and this one is to {direction}");
-        return Err(Failure::usage(what).next("leave --resume out, or name another directory"));
-    }
-    let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
-    if let Some(file) = noted {
-        std::fs::write(file, direction)?;
-    }
+    let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume, flow.source.direction())?;
     if args.resume {
         done = dir.finished()?;
     }
@@ -270,6 +257,9 @@ impl From<RunDirError> for Failure {
                 .next("choose another place with --run-dir"),
             RunDirError::Taken(_) => Self::new(Exit::Refused, what)
                 .next("wait for its end, or choose another place with --run-dir"),
+            RunDirError::OtherDirection { .. } => {
+                Self::usage(what).next("leave --resume out, or name another directory")
+            }
             RunDirError::Ending(_) => Self::new(Exit::Refused, what)
                 .next("find the processes (ps -eo pid,stat,cmd; state D hangs in the kernel) and try again when they are gone"),
         }
