@@ -42,7 +42,7 @@ crate::words! {
         Fenced = "fenced",
         /// An attempt was killed because its run had moved on.
         FenceKill = "fence_kill",
-        /// A process could not be ended, or nobody could find out whether it has ended.
+        /// A process could not be ended, or it could not be found out whether it has ended.
         Unkillable = "unkillable",
         /// A run takes longer than usual.
         RunSlow = "run_slow",

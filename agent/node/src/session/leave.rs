@@ -166,7 +166,7 @@ impl Session {
 
     async fn close_it(&mut self) -> SessionEnd {
         let ended = self.end_wardens(Duration::ZERO).await.all;
-        // Of what a dead warden left no other tells.
+        // No warden tells of what a dead one left.
         let left = self.alive_of_left_behind().await;
         if !ended || !self.stuck.is_empty() || !left.is_ok_and(|alive| alive.is_empty()) {
             tracing::error!(

@@ -43,7 +43,7 @@ impl Session {
                 self.note_gone(kind, &gone);
                 let lapsed = self.lease.lapsed(boot_now());
                 let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
-                // What the kernel cannot end, or nobody could look for, stays held: an alert, and no second attempt.
+                // What the kernel cannot end, or could not be looked for, stays held: an alert, and no second attempt.
                 let lost = match &gone {
                     Ok(Gone::Empty { .. }) => self.lose_all_of(kind, why),
                     Ok(Gone::Unkillable { pids }) => {

@@ -186,7 +186,7 @@ pub(super) fn any(value: &DeValue<'_>) -> Value {
             // The database gives it back without an exponent.
             Ok(n) if n.is_finite() && n.abs() >= 1e16 => n.to_string().parse().unwrap_or_else(|_| n.into()),
             Ok(n) if n.is_finite() => n.into(),
-            // JSON has no others: they stay what nobody takes for a number.
+            // JSON has no infinity and no NaN. As text they are refused where a number is wanted.
             _ => n.as_str().into(),
         },
         DeValue::String(s) => s.as_ref().into(),

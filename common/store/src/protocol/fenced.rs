@@ -216,7 +216,7 @@ fn judge(key: &Key, wanted: Wanted, standing: Option<&Standing>) -> FinishResult
             && e.session == key.session
     });
     if let Some(own) = own {
-        // It has been told before, perhaps to nobody.
+        // The reply that said so may have been lost.
         return match own.ended.filter(|_| wanted == Wanted::Again) {
             Some(state) => FinishResult::Ended(state),
             None => FinishResult::AlreadyOwn,

@@ -108,7 +108,7 @@ async fn acquire(
             }
             Ok(Asked::Closed) => {
                 watch.reset();
-                "nobody, while claims are closed".clone_into(&mut by);
+                "no one: claims are closed".clone_into(&mut by);
                 if !told {
                     out::note("claims are closed: `farmhand epoch` says why; nothing is locked meanwhile");
                     told = true;
