@@ -23,6 +23,16 @@ async fn closed(farm: &Farm) {
     assert!(farm.agents[0].wardens().is_empty() && farm.agents[0].reapers().is_empty());
 }
 
+async fn under_systemd() -> Farm {
+    Farm::new()
+        .env("NOTIFY_SOCKET", "/nowhere")
+        .env("INVOCATION_ID", "0123456789abcdef0123456789abcdef")
+        .ttl(CALM)
+        .jobs(JOBS)
+        .start()
+        .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sigint_drains_what_runs_finishes_and_nothing_new_starts() {
     let mut farm = Farm::new().jobs(JOBS).start().await;
@@ -146,13 +156,7 @@ async fn after_the_stop_timeout_a_job_still_has_its_grace_to_tidy_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_under_systemd_leaves_the_jobs_to_the_next_agent() {
-    let mut farm = Farm::new()
-        .env("NOTIFY_SOCKET", "/nowhere")
-        .env("INVOCATION_ID", "0123456789abcdef0123456789abcdef")
-        .ttl(CALM)
-        .jobs(JOBS)
-        .start()
-        .await;
+    let mut farm = under_systemd().await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     farm.agents[0].signal(libc::SIGTERM);
@@ -351,13 +355,7 @@ async fn while_an_agent_leaves_everybody_is_told_that_its_node_drains_and_its_ne
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_under_systemd_closes_the_session_of_a_drained_node() {
-    let mut farm = Farm::new()
-        .env("NOTIFY_SOCKET", "/nowhere")
-        .env("INVOCATION_ID", "0123456789abcdef0123456789abcdef")
-        .ttl(CALM)
-        .jobs(JOBS)
-        .start()
-        .await;
+    let mut farm = under_systemd().await;
     let address = farm.agents[0].address.clone();
     farm.ok(&["node", "drain", &address, "--wait"]);
     farm.event("drained").await;

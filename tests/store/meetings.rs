@@ -7,6 +7,7 @@ use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Triggered, settle};
 use farmhand_store::{Db, LeaseIdentity, reading};
 use farmhand_tests::pg::config;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::types::{Json, Type};
 
@@ -16,18 +17,23 @@ use crate::triggers::{after, ends, failed, fired, take};
 
 const FINISH: &str = include_str!("../../common/store/src/sql/finish.sql");
 
-#[tokio::test]
-async fn several_parents_meet_at_their_instant_whoever_ends_first() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
+/// `c` runs after `p` and `q`, which are due at `at`.
+async fn hourly_parents(farm: &Farm, at: Timestamp) {
     let hourly = JobSpec {
         schedule: vec!["@hourly".to_owned()],
         ..spec()
     };
     for job in ["p", "q"] {
-        farm.job(job, hourly.clone(), Some(past(60))).await;
+        farm.job(job, hourly.clone(), Some(at)).await;
     }
     farm.job("c", after(&["p", "q"]), None).await;
+}
+
+#[tokio::test]
+async fn several_parents_meet_at_their_instant_whoever_ends_first() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    hourly_parents(&farm, past(60)).await;
     fired(&farm, &["p"], past(60)).await;
     let p = take(&farm, &me, "p").await;
     // The other one has not even been fired.
@@ -56,14 +62,7 @@ async fn several_parents_meet_at_their_instant_whoever_ends_first() {
 async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_once() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let hourly = JobSpec {
-        schedule: vec!["@hourly".to_owned()],
-        ..spec()
-    };
-    for job in ["p", "q"] {
-        farm.job(job, hourly.clone(), Some(past(90))).await;
-    }
-    farm.job("c", after(&["p", "q"]), None).await;
+    hourly_parents(&farm, past(90)).await;
     fired(&farm, &["p", "q"], past(90)).await;
     let (p, q) = (take(&farm, &me, "p").await, take(&farm, &me, "q").await);
     assert_eq!(ends(&farm, success(&me, &p)).await, []);
@@ -88,14 +87,7 @@ async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_onc
 /// `p` runs, and `q` has ended, at their instant; and `q` at each of `count` hours before it. `told`: ends of it that nobody
 /// has dealt with.
 async fn backfilled(farm: &Farm, me: &LeaseIdentity, count: i32, told: bool) -> Claimed {
-    let hourly = JobSpec {
-        schedule: vec!["@hourly".to_owned()],
-        ..spec()
-    };
-    for job in ["p", "q"] {
-        farm.job(job, hourly.clone(), Some(past(90))).await;
-    }
-    farm.job("c", after(&["p", "q"]), None).await;
+    hourly_parents(farm, past(90)).await;
     fired(farm, &["p", "q"], past(90)).await;
     let (p, q) = (take(farm, me, "p").await, take(farm, me, "q").await);
     assert_eq!(ends(farm, success(me, &q)).await, []);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
-use farmhand_store::Db;
 use farmhand_store::jobs::{Once, made_with, retried_runs};
 use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
+use farmhand_store::{Db, StoreError, restrictions};
 use jiff::Timestamp;
 
 use crate::{Kind, Refusal, jobs as job, runs};
@@ -94,6 +94,20 @@ impl Found {
             1 => Some("1 run was run again already and is left out".to_owned()),
             n => Some(format!("{n} runs were run again already and are left out")),
         }
+    }
+
+    /// Takes out the runs of jobs that the login, or the token that it acts for, may not act on.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn take_beyond(&mut self, db: &Db) -> Result<Vec<Picked>, StoreError> {
+        let jobs: BTreeSet<&str> = self.runs.iter().map(|run| run.job_id.as_str()).collect();
+        let jobs: Vec<&str> = jobs.into_iter().collect();
+        let allowed = restrictions::allowed(db, &jobs).await?;
+        let all = std::mem::take(&mut self.runs).into_iter();
+        let (runs, beyond) = all.partition(|run| allowed.contains(&run.job_id));
+        self.runs = runs;
+        Ok(beyond)
     }
 }
 

@@ -144,7 +144,7 @@ pub async fn check_renames(db: &Db, renames: &[(String, String)], present: &[Lis
             states: vec![RunState::Due, RunState::Running],
             ..RunFilter::default()
         };
-        let page = reading::runs(db, &live, &Paging::first(200)).await?;
+        let page = reading::runs(db, &live, &Paging::first(reading::MOST)).await?;
         let (runs, more) = (
             page.items.len(),
             if page.next.is_some() { " or more" } else { "" },

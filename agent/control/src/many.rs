@@ -105,20 +105,16 @@ pub(crate) async fn perform(
     by: By<'_>,
     commit: bool,
 ) -> Result<Said, Refusal> {
-    let found = chosen.find(db, bulk, MANY, by.once).await?;
+    let mut found = chosen.find(db, bulk, MANY, by.once).await?;
     let left_out = found.left_out();
-    let items = found.runs;
-    let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
-    let jobs: Vec<&str> = jobs.into_iter().collect();
-    let allowed = restrictions::allowed(db, &jobs).await?;
-    let (items, beyond): (Vec<_>, Vec<_>) = items.into_iter().partition(|run| allowed.contains(&run.job_id));
+    let beyond = found.take_beyond(db).await?;
     // Of those that are named none may be missing from what is done.
     if let Some(run) = beyond.first().filter(|_| !chosen.runs.is_empty()) {
         restrictions::allow(db, About::Job(&run.job_id)).await?;
     }
     // What ended, or has not ended, since it was ticked.
     let (items, others): (Vec<_>, Vec<_>) =
-        (items.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
+        (found.runs.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
     if items.is_empty() && !beyond.is_empty() {
         return Ok(format!(
             "{} match, which you may not act on; there is nothing to do",

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use farmhand_core::definition::JobSpec;
+use farmhand_core::definition::{JobSpec, SHORTEST_POLL};
 use farmhand_core::lease::BootInstant;
 use farmhand_store::StoreError;
 use farmhand_store::protocol::JobRow;
@@ -23,9 +23,6 @@ pub(crate) const AT_ONCE: usize = 2;
 
 /// After a lock that was not given.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-
-/// As in job files, whatever the database has.
-const SHORTEST_POLL: Duration = Duration::from_millis(100);
 
 /// Polls of a table that refused are at least so far apart.
 const REFUSED_POLL: Duration = Duration::from_secs(15);
@@ -58,6 +55,7 @@ impl Tables {
             self.jobs.remove(&row.job_id);
             return;
         };
+        // The database may have another than a job file could say.
         let poll = table.poll.max(SHORTEST_POLL);
         let watched = self.jobs.entry(row.job_id.clone()).or_insert(Watched {
             poll,

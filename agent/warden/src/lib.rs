@@ -69,15 +69,7 @@ fn log(text: std::fmt::Arguments<'_>) {
 
 /// What others wrote begins no line of its own, and steers no terminal.
 fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
-    line
+    farmhand_core::sanitize::printable(text).replace('\n', "\u{fffd}")
 }
 
 /// The out-of-memory killer would end every job at once by choosing one of these two. Needs privilege.
@@ -116,6 +108,6 @@ mod tests {
     #[test]
     fn what_others_wrote_stays_in_its_line() {
         let text = "no key \"x\ny\u{1b}]0;\"";
-        assert_eq!(super::one_line(text), "no key \"x\\ny\\u{1b}]0;\"");
+        assert_eq!(super::one_line(text), "no key \"x\u{fffd}y\u{fffd}]0;\"");
     }
 }

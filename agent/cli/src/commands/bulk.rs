@@ -1,12 +1,10 @@
 //! Many runs at once, chosen by what they have in common.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use farmhand_control::bulk::{self, BulkAction, Picked, counted};
 use farmhand_control::runs::together;
 use farmhand_core::run::RunState;
-use farmhand_store::{Db, reading, restrictions};
+use farmhand_store::{Db, reading};
 
 use super::job_files::pair;
 use super::{Exit, Failure, completion, out, terminal};
@@ -79,12 +77,7 @@ impl Chosen {
             };
             found = whole.find(db, bulk, usize::MAX, None).await?;
         }
-        let jobs: BTreeSet<&str> = found.runs.iter().map(|run| run.job_id.as_str()).collect();
-        let jobs: Vec<&str> = jobs.into_iter().collect();
-        let allowed = restrictions::allowed(db, &jobs).await?;
-        let (runs, beyond): (Vec<_>, Vec<_>) =
-            (found.runs.into_iter()).partition(|run| allowed.contains(&run.job_id));
-        found.runs = runs;
+        let beyond = found.take_beyond(db).await?;
         if !beyond.is_empty() {
             out::note(&format!("not {}, which you may not act on", counted(&beyond)));
         }

@@ -45,9 +45,6 @@ pub(super) async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
     }
 }
 
-/// Runs of a session that are listed.
-const LISTED: usize = 200;
-
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
     if as_json {
@@ -66,9 +63,9 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             lease.session.to_string(),
             lease.state.to_string(),
             out::time(lease.lease_until),
-            match lease.runs.len() {
-                LISTED.. => format!("{LISTED} or more"),
-                n => n.to_string(),
+            match i64::try_from(lease.runs.len()) {
+                Ok(n) if n < reading::MOST => n.to_string(),
+                _ => format!("{} or more", reading::MOST),
             },
             held.join(", "),
         ]

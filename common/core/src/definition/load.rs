@@ -135,6 +135,11 @@ pub fn load_with(
 /// A job's former name is another one than its own, and no other job's.
 fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
     let defined: BTreeMap<&str, &JobDefinition> = jobs.iter().map(|job| (job.name.as_str(), job)).collect();
+    let this_one = |job: &JobDefinition| Related {
+        source: job.source,
+        span: job.span.clone(),
+        label: "this one".to_owned(),
+    };
     let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
     let mut problems = Vec::new();
     for job in jobs {
@@ -148,12 +153,7 @@ fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
                 "job `{}` of {} has `renamed_from` `{former}` already",
                 earlier.name, sources[earlier.source].name
             );
-            let related = Related {
-                source: earlier.source,
-                span: earlier.span.clone(),
-                label: "this one".to_owned(),
-            };
-            (what, Some(related))
+            (what, Some(this_one(earlier)))
         } else {
             first.insert(former, job);
             // The next apply would take that one for this job.
@@ -164,12 +164,7 @@ fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
                 "job `{}` has `renamed_from` `{former}`, and {} defines a job of that name",
                 job.name, sources[other.source].name
             );
-            let related = Related {
-                source: other.source,
-                span: other.span.clone(),
-                label: "this one".to_owned(),
-            };
-            (what, Some(related))
+            (what, Some(this_one(other)))
         };
         problems.push(Problem {
             source: job.source,

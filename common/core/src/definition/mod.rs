@@ -68,7 +68,7 @@ pub use schema::json_schema;
 pub use spec::*;
 pub use stream_spec::StreamSpec;
 pub(crate) use table::table_name;
-pub use table::{MAX_ROW, TableSpec, parse_table_name};
+pub use table::{MAX_ROW, SHORTEST_POLL, TableSpec, parse_table_name};
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};
 pub(crate) use vars::escape_variables;
 pub use written::{job_file, job_keys};

@@ -81,7 +81,10 @@ const MAX_COLUMNS: usize = 50;
 /// An index of PostgreSQL has at most 32.
 const MAX_KEY: usize = 32;
 
-const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(86_400));
+/// A table is looked at no more often.
+pub const SHORTEST_POLL: Duration = Duration::from_millis(100);
+
+const LONGEST_POLL: Duration = Duration::from_secs(86_400);
 
 /// What makes a job a table job.
 pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
@@ -169,7 +172,7 @@ pub(super) fn qualified(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 pub(super) fn poll(value: &DeValue<'_>) -> Result<Duration, Wrong> {
     let poll = positive_duration(value)?;
-    if (POLL.0..=POLL.1).contains(&poll) {
+    if (SHORTEST_POLL..=LONGEST_POLL).contains(&poll) {
         return Ok(poll);
     }
     Err(Wrong::new(

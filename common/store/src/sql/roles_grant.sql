@@ -6,6 +6,7 @@ DECLARE
     prefix text := current_setting('farmhand.role_prefix');
     -- With another prefix the roles of before lose what they had.
     former text := coalesce((SELECT p.prefix FROM farmhand.role_prefix p), prefix);
+    kinds text[] := ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'];
     thing record;
     g record;
     who text;
@@ -25,18 +26,18 @@ BEGIN
         IF thing.kind <> 'FUNCTION' OR EXISTS (SELECT FROM aclexplode(thing.acl) a WHERE a.grantee = 0) THEN
             EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', thing.kind, thing.name);
         END IF;
-        FOR who IN SELECT r.rolname FROM pg_roles r, unnest(ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows']) k
+        FOR who IN SELECT r.rolname FROM pg_roles r, unnest(kinds) k
                 WHERE r.rolname IN (prefix || '_' || k, former || '_' || k) LOOP
             EXECUTE format('REVOKE ALL ON %s %s FROM %I', thing.kind, thing.name, who);
         END LOOP;
     END LOOP;
     EXECUTE 'REVOKE ALL ON SCHEMA farmhand FROM PUBLIC';
-    FOR who IN SELECT r.rolname FROM pg_roles r, unnest(ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows']) k
+    FOR who IN SELECT r.rolname FROM pg_roles r, unnest(kinds) k
             WHERE r.rolname = former || '_' || k LOOP
         EXECUTE format('REVOKE ALL ON SCHEMA farmhand FROM %I', who);
     END LOOP;
 
-    FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'] LOOP
+    FOREACH who IN ARRAY kinds LOOP
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
             EXECUTE format('GRANT USAGE ON SCHEMA farmhand TO %I', prefix || '_' || who);
         END IF;
