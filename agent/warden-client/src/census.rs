@@ -115,14 +115,7 @@ impl Census {
         }
         let by_cgroup = || {
             let path = cgroup_of(stat.pid)?;
-            let inside = path
-                .match_indices('/')
-                .map(|(at, _)| &path[..at])
-                .chain([path.as_str()]);
-            inside
-                .filter_map(last_two)
-                .find_map(|name| signs.by_cgroup.get(name))
-                .copied()
+            names(&path).find_map(|name| signs.by_cgroup.get(name)).copied()
         };
         by_cgroup().or_else(|| signs.by_mark(stat.pid))
     }
@@ -186,6 +179,12 @@ impl<'a> Signs<'a> {
     }
 }
 
+/// What this cgroup and those that it is in are called.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    above.chain([path]).filter_map(last_two)
+}
+
 /// `farmhand-HASH-KIND/RUN.ATTEMPT`: the mount point before it may be anything.
 fn last_two(path: &str) -> Option<&str> {
     let last = path.rfind('/')?;
@@ -243,16 +242,10 @@ pub fn alive(state_dir: &Path, attempts: &[(AttemptId, Kind)]) -> HashSet<Attemp
         let mark = mark_of(stat.pid, until).unwrap_or_default();
         let of = signs
             .iter()
-            .filter(|(_, cgroup, dir)| is_within(&path, cgroup) || is_below(&mark, dir));
+            .filter(|(_, cgroup, dir)| names(&path).any(|name| name == cgroup) || is_below(&mark, dir));
         found.extend(of.map(|(id, ..)| *id));
     }
     found
-}
-
-/// Whether a process in the cgroup `path` is in one that ends in `name`, or below it.
-fn is_within(path: &str, name: &str) -> bool {
-    let ends = |at: usize| matches!(path.as_bytes().get(at + name.len()), None | Some(b'/'));
-    path.match_indices(name).any(|(at, _)| ends(at))
 }
 
 #[cfg(test)]
@@ -268,9 +261,9 @@ mod tests {
             Some("farmhand-1-main/7.1")
         );
         assert_eq!(super::last_two("7.1"), None);
-        let name = "farmhand-1-main/7.1";
-        assert!(super::is_within("/x.slice/farmhand-1-main/7.1", name));
-        assert!(super::is_within("/x.slice/farmhand-1-main/7.1/deeper", name));
-        assert!(!super::is_within("/x.slice/farmhand-1-main/7.10", name));
+        let within = |path| super::names(path).any(|name| name == "farmhand-1-main/7.1");
+        assert!(within("/x.slice/farmhand-1-main/7.1"));
+        assert!(within("/x.slice/farmhand-1-main/7.1/deeper"));
+        assert!(!within("/x.slice/farmhand-1-main/7.10"));
     }
 }
