@@ -76,7 +76,7 @@ async fn what_an_agent_alone_could_not_fire_is_tried_again_soon_and_with_pauses(
     holder.batch_execute(&format!("BEGIN; {soon}")).await.unwrap();
     let lock = "SELECT next_run::text FROM farmhand.job FOR UPDATE";
     let due: String = holder.query_one(lock, &[]).await.unwrap().get(0);
-    let tries = async || statements(&farm.agents[0]).await["fire_lock"];
+    let tries = async || statements(&farm.agents[0]).await["fire"];
     let before = tries().await;
     holder.batch_execute(&format!("{after}; COMMIT")).await.unwrap();
     let tried = tries().await - before;

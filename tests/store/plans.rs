@@ -15,7 +15,7 @@ async fn server() -> PrivateServer {
     server_that_logs(false).await
 }
 
-/// `nested`: what triggers execute, too.
+/// `nested`: what functions execute, too.
 async fn server_that_logs(nested: bool) -> PrivateServer {
     let settings = [
         ("session_preload_libraries", "auto_explain"),
@@ -218,7 +218,7 @@ fn removes_fewer_than(most: u64, plans: &str) {
 
 #[tokio::test]
 async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jobs() {
-    let server = server().await;
+    let server = server_that_logs(true).await;
     let (db, sql) = (server.db().await, server.client().await);
     let at = past(60);
     let job = |n: usize| JobChange {

@@ -4,37 +4,34 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use farmhand_store::Db;
-use farmhand_store::protocol::fire;
+use farmhand_store::protocol::{fire, promote};
 use farmhand_tests::pg::config;
 use farmhand_tests::proxy::{Flow, Proxy};
 
 use crate::fixture::{Farm, firing, past, spec};
 
 #[tokio::test]
-async fn what_a_silent_client_was_firing_is_fired_by_others_long_before_its_statement_is_given_up() {
+async fn what_a_silent_client_has_locked_is_fired_by_others_long_before_its_statement_is_given_up() {
     let farm = Farm::new().await;
     let at = past(60);
-    for job in ["first", "j"] {
-        farm.job(job, spec(), Some(at)).await;
-    }
+    farm.job("j", spec(), Some(at)).await;
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], farm.test.port()))).await;
     let (direct, own) = (format!(":{}/", farm.test.port()), format!(":{}/", proxy.port()));
     let through = farm.test.agent_tcp_url().replace(&direct, &own);
     let patient = config(&through).with_timeouts(Duration::from_secs(60), Duration::from_secs(10));
     let silent = Db::connect(&patient).await.unwrap();
-    // Its statements are prepared, so that nothing of the next one has to be waited for.
-    let first = firing("first", 1, at, &[at]);
-    assert_eq!(fire(&silent, &[first]).await.unwrap().len(), 1);
     proxy.to_client(Flow::Hold);
-    let fires = vec![firing("j", 1, at, &[at])];
-    let own = fires.clone();
-    let firing = tokio::spawn(async move { fire(&silent, &own).await });
+    let promoting = tokio::spawn(async move { promote(&silent, &["j".to_owned()]).await });
     let holds = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()";
     while farm.i64_of_sessions(holds).await == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let since = Instant::now();
-    while fire(&farm.db, &fires).await.unwrap().is_empty() {
+    while fire(&farm.db, &[firing("j", 1, at, &[at])])
+        .await
+        .unwrap()
+        .is_empty()
+    {
         assert!(
             since.elapsed() < Duration::from_secs(30),
             "its rows are still held"
@@ -42,7 +39,7 @@ async fn what_a_silent_client_was_firing_is_fired_by_others_long_before_its_stat
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     proxy.heal();
-    assert!(firing.await.unwrap().is_err(), "it hears of it");
+    assert!(promoting.await.unwrap().is_err(), "it hears of it");
     assert_eq!(
         farm.i64("SELECT count(*) FROM farmhand.run_live WHERE job_id = 'j'")
             .await,

@@ -318,15 +318,6 @@ impl Transaction {
         decode::rows(stmt.op, &self.raw(stmt, params).await?)
     }
 
-    /// The last statement, which commits.
-    pub(crate) async fn last_rows<T: DeserializeOwned>(
-        mut self,
-        stmt: Stmt,
-        params: &[Param<'_>],
-    ) -> Result<Vec<T>, StoreError> {
-        decode::rows(stmt.op, &self.ask(stmt, params, true).await?)
-    }
-
     async fn raw(&mut self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
         self.ask(stmt, params, false).await
     }

@@ -56,6 +56,7 @@ const SCHEMA: &str = concat!(
     include_str!("../schema/bound.sql"),
     include_str!("../schema/restriction.sql"),
     include_str!("../schema/lease.sql"),
+    include_str!("../schema/fire.sql"),
     include_str!("../schema/view.sql"),
 );
 

@@ -1,7 +1,5 @@
 //! Due instants become runs, a set of jobs at a time.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,9 +14,6 @@ use crate::error::StoreError;
 const SET: usize = 1000;
 /// Due instants in one statement, beyond those of its last job.
 const INSTANTS: usize = 10_000;
-/// Sets up to this size have plans that are kept. They compare each firing of a set with each other, which costs less than
-/// planning while they are few; larger sets are planned for their size.
-const FEW: usize = 64;
 
 /// Everything that the schedule says about one job between the `next_run` seen and now.
 #[derive(Clone, Debug, Serialize)]
@@ -103,42 +98,10 @@ fn sets(fires: &[Fire]) -> Vec<&[Fire]> {
 }
 
 async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, StoreError> {
-    #[derive(Deserialize)]
-    struct Locked {
-        job_id: String,
-        seen: Timestamp,
-    }
-    let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
-    let mut tx = db.transaction("fire").await?;
-    // The locks first: the second statement's snapshot then holds every end that promoted before.
-    let all = set(fires);
-    let (lock, fire) = if asked.len() <= FEW {
-        (stmt!("fire_lock", often), stmt!("fire", often))
-    } else {
-        tx.batch("SET LOCAL plan_cache_mode = force_custom_plan").await?;
-        (stmt!("fire_lock"), stmt!("fire"))
-    };
-    let locked: Vec<Locked> = tx
-        .rows(lock, &[(&all, Type::JSON), (&asked, Type::TEXT_ARRAY)])
-        .await?;
-    if locked.is_empty() {
-        tx.commit().await?;
-        return Ok(Vec::new());
-    }
-    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
-    // Of two plans of one job the one that was made for what is due now.
-    let due: HashMap<&str, Timestamp> = locked.iter().map(|l| (l.job_id.as_str(), l.seen)).collect();
-    let matching: Vec<&Fire> = (fires.iter())
-        .filter(|f| due.get(f.job_id.as_str()) == Some(&f.seen))
-        .collect();
-    let fires = set(&matching);
+    let fires = set(fires);
     let room = i64::try_from(room).unwrap_or(i64::MAX);
-    let params: [Param<'_>; 3] = [
-        (&fires, Type::JSON),
-        (&names, Type::TEXT_ARRAY),
-        (&room, Type::INT8),
-    ];
-    tx.last_rows(fire, &params).await
+    let params: [Param<'_>; 2] = [(&fires, Type::JSON), (&room, Type::INT8)];
+    db.rows(stmt!("fire", often), &params).await
 }
 
 /// Lets the oldest queued run go of each of these jobs that has nothing else live, and sees to the rounds of
