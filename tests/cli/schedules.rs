@@ -130,6 +130,43 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_pauses_or_removes_a_job_is_told_of_the_runs_that_still_begin() {
+    let farm = Farm::new().await;
+    farm.apply("[job.q]\ncommand = 'true'\n[job.r]\ncommand = 'true'\n");
+    for _ in 0..2 {
+        farm.run(&["job", "run", "q"]).ok();
+    }
+    let paused = farm.run(&["job", "pause", "q"]).ok();
+    let still = "what waits (2 runs) still begins: `farmhand run cancel --job q --state due` takes it back";
+    assert!(format!("{paused:?}").contains(still), "{paused:?}");
+    let removed = farm.run(&["job", "rm", "q"]);
+    assert!(
+        removed
+            .err
+            .contains("q (0 running now, 2 waiting; their runs go on)"),
+        "{removed:?}"
+    );
+    let quiet = farm.run(&["job", "pause", "r"]).ok();
+    assert!(!format!("{quiet:?}").contains("waits"), "{quiet:?}");
+    farm.run(&["run", "cancel", "--job", "q", "--state", "due", "--yes"])
+        .ok();
+}
+
+/// What is asked and bounded is runs: an instant of a job with shards makes several.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_of_shards_counts_each_of_them() {
+    let farm = Farm::new().await;
+    farm.apply("[job.s]\ncommand = 'true'\nschedule = '0 * * * *'\ninstances = 50\n");
+    let stretch = ["--from", "2020-01-01T00:00:00Z", "--to", "2020-01-01T04:00:00Z"];
+    let fill = |more: &[&str]| farm.run(&[&["job", "backfill", "s"][..], &stretch, more].concat());
+    let refused = fill(&["--max", "10", "--yes"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("200 runs would be made"), "{refused:?}");
+    let would = fill(&["--max", "1000", "--dry-run"]).ok();
+    assert!(would.err.contains("200 runs would be made"), "{would:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backfill_leaves_out_instants_that_may_have_run() {
     let farm = Farm::new().await;
     farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\n");

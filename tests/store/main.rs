@@ -34,6 +34,7 @@ mod notify;
 mod notify_order;
 mod observe;
 mod overlap;
+mod overlap_queues;
 mod params;
 mod places;
 mod plans;

@@ -2,7 +2,7 @@
 
 use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
 use farmhand_core::health::JobHealth;
-use farmhand_store::jobs::{Backfilled, Retried, backfill, retry_run, submit};
+use farmhand_store::jobs::{Backfilled, Retried, backfill, ran_instants, retry_run, submit};
 use farmhand_store::protocol::{Fire, SkipFold, claim, fire, fire_boot, jobs_since};
 use farmhand_store::reading::{self, JobCondition, JobState, JobsFilter, Paging};
 use farmhand_store::{Db, StoreError};
@@ -168,6 +168,18 @@ async fn nobody_can_run_it_by_hand() {
     let filled = backfill(&farm.db, "j", rev, &[past(600)], "eve").await.unwrap();
     assert_eq!(filled, Backfilled::Observes);
     assert_eq!(live(&farm).await, 0);
+}
+
+#[tokio::test]
+async fn what_cron_was_to_run_is_not_made_up_for_once_the_job_runs_itself() {
+    let farm = Farm::new().await;
+    farm.job("j", observing(spec()), Some(past(600))).await;
+    farm.fire_at("j", past(600), &[past(600)]).await;
+    let rev = farm.job("j", spec(), None).await;
+    let ran = ran_instants(&farm.db, "j", past(900), past(60)).await.unwrap();
+    assert_eq!(ran.into_iter().collect::<Vec<_>>(), [(past(600), true)]);
+    let filled = backfill(&farm.db, "j", rev, &[past(600)], "eve").await.unwrap();
+    assert_eq!(filled, Backfilled::Done { run_ids: vec![] });
 }
 
 async fn listed(db: &Db, condition: JobCondition) -> Vec<(String, JobState, JobHealth)> {

@@ -8,19 +8,19 @@ use serde_json::json;
 use crate::epochs::{renewed, replace, restart, shown};
 use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
 
-async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
+pub async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
     farm.job("j", JobSpec { overlap, ..spec() }, Some(at)).await;
 }
 
 /// Makes the job due again at `at`.
-async fn due_again(farm: &Farm, at: Timestamp) {
+pub async fn due_again(farm: &Farm, at: Timestamp) {
     farm.sql
         .execute("UPDATE farmhand.job SET next_run = $1", &[&at])
         .await
         .unwrap();
 }
 
-async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
+pub async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim(&farm.db, me, 99, None).await.unwrap()
 }
 

@@ -206,7 +206,7 @@ async fn a_triggered_job_waits_for_the_history_of_a_parent_that_was_renamed() {
     let made = backfill(&farm.db, "new", 1, &[at], "tester").await.unwrap();
     assert_eq!(made, Backfilled::Done { run_ids: vec![] }, "it has run");
     let ran = ran_instants(&farm.db, "new", at, past(0)).await.unwrap();
-    assert_eq!(ran, [at], "the preview says so, too");
+    assert!(ran.contains_key(&at), "the preview says so, too");
     while move_runs(&farm.db).await.unwrap() > 0 {}
     let told = farm.text(&format!("{stands}'end'")).await;
     assert_eq!(told.as_deref(), Some("success"));

@@ -1,7 +1,5 @@
 //! Runs for instants of the past that have none.
 
-use std::collections::BTreeSet;
-
 use farmhand_core::due;
 use farmhand_store::Db;
 use farmhand_store::jobs::{Backfilled, Listed, backfill, instants_known, ran_instants};
@@ -22,8 +20,12 @@ pub struct Plan {
     pub stretch: (Timestamp, Timestamp),
     /// To be run, ascending.
     pub missing: Vec<Timestamp>,
+    /// How many runs each of them makes now: of shards, on each node.
+    pub each: usize,
     /// These have a run.
     pub ran: usize,
+    /// Cron was to run these, while the job observed.
+    pub observed: usize,
     /// A calendar excludes these.
     pub excluded: usize,
     /// The history of their time is not kept any more: whether they ran is unknown.
@@ -38,7 +40,7 @@ impl Plan {
     /// # Errors
     /// 4 when they are more than `max`.
     pub fn count(&self, max: usize) -> Result<usize, Refusal> {
-        let count = self.missing.len();
+        let count = self.missing.len().saturating_mul(self.each);
         if count <= max {
             return Ok(count);
         }
@@ -55,7 +57,12 @@ impl Plan {
         };
         let forgotten = "whether they ran is unknown, the history of their time is not kept any more";
         let rescheduled = "the job had another schedule then";
-        let all = [say(self.forgotten, forgotten), say(self.rescheduled, rescheduled)];
+        let observed = "the job observed then, and cron was to run it";
+        let all = [
+            say(self.forgotten, forgotten),
+            say(self.rescheduled, rescheduled),
+            say(self.observed, observed),
+        ];
         all.into_iter().flatten().collect()
     }
 }
@@ -92,10 +99,7 @@ pub async fn plan(
     }
     // What is to come is the schedule's own.
     let end = to.min(row.next_run.unwrap_or(now)).min(now);
-    let ran: BTreeSet<Timestamp> = ran_instants(db, &row.job_id, from, to)
-        .await?
-        .into_iter()
-        .collect();
+    let ran = ran_instants(db, &row.job_id, from, to).await?;
     let Some(known) = instants_known(db, &row.job_id).await? else {
         return Err(no_job(db, &row.job_id).await);
     };
@@ -107,6 +111,8 @@ pub async fn plan(
     let scheduled = moved.map_or(known.scheduled, |moved| moved.max(known.scheduled));
     let mut plan = Plan {
         stretch: (from, to),
+        // Without a node for it `make` says so.
+        each: usize::try_from(known.runs).unwrap_or(usize::MAX).max(1),
         ..Plan::default()
     };
     for (looked, at) in schedule.between(from, end).enumerate() {
@@ -122,7 +128,8 @@ pub async fn plan(
         }
         match due::skipped_at(&policy, at) {
             Some(_) => plan.excluded += 1,
-            None if ran.contains(&at) => plan.ran += 1,
+            None if ran.get(&at) == Some(&true) => plan.observed += 1,
+            None if ran.contains_key(&at) => plan.ran += 1,
             // Before its first revision nothing of it ran.
             None if at < known.first_applied => plan.missing.push(at),
             None if at < known.kept => plan.forgotten += 1,

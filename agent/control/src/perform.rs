@@ -229,17 +229,23 @@ async fn pause(
     commit: bool,
 ) -> Result<Said, Refusal> {
     let reason = acknowledge::line("reason", reason)?;
+    let row = job::one(db, job_id).await?;
     let changed = if commit {
         job::pause(db, job_id, who, reason).await?
     } else {
-        !job::one(db, job_id).await?.paused
+        !row.paused
     };
-    Ok(if changed {
-        format!("{job_id}: nothing fires until it is resumed; what runs goes on")
-    } else {
-        format!("{job_id} is paused already")
+    if !changed {
+        return Ok(format!("{job_id} is paused already").into());
     }
-    .into())
+    let waiting = match row.waiting {
+        0 => String::new(),
+        n => format!(
+            ", and what waits ({}) still begins: `farmhand run cancel --job {job_id} --state due` takes it back",
+            counted(n)
+        ),
+    };
+    Ok(format!("{job_id}: nothing fires until it is resumed; what runs goes on{waiting}").into())
 }
 
 async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, Refusal> {
@@ -288,7 +294,7 @@ async fn fill(
         format!(" for instants from {} to {}", time(*first), time(*last))
     });
     let mut what = format!(
-        "{job_id}: {}{stretch}, one after the other; {} instants have one already",
+        "{job_id}: {}{stretch}, one instant after the other; {} instants have one already",
         counted(i64::try_from(count).unwrap_or(i64::MAX)),
         plan.ran
     );

@@ -1,6 +1,26 @@
--- Due instants become runs. One function, so that a firing is one round trip, and the plans of both statements are kept
--- wherever it is called, also behind a pooler.
+-- Due instants become runs.
 
+-- The ends of what these jobs have live let go what waits for it, whatever rule it was made under. An end that is just being written is
+-- waited for: the next statement's snapshot holds it.
+CREATE FUNCTION farmhand.ends_promote(jobs text[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    WITH other AS MATERIALIZED (
+        SELECT r.run_id FROM farmhand.run_live r
+        WHERE r.job_id = ANY (jobs) AND farmhand.overlaps(r) AND r.overlap NOT IN ('queue', 'replace')
+        ORDER BY r.run_id FOR UPDATE
+    )
+    UPDATE farmhand.run_live r SET overlap = 'queue' WHERE r.run_id = ANY (ARRAY(SELECT o.run_id FROM other o));
+END
+$$;
+
+-- One function, so that a firing is one round trip, and the plans of its statements are kept wherever it is called, also behind
+-- a pooler.
+--
 -- Fires the jobs whose instant and revision are still those that were seen and which are due by this clock; those that another
 -- agent fires, or has fired, are left out of the answer. Whoever calls claims right afterwards, and has room for so many runs.
 CREATE FUNCTION farmhand.fire(fires json, room bigint)
@@ -35,6 +55,8 @@ BEGIN
     IF locked = '{}' THEN
         RETURN;
     END IF;
+    PERFORM farmhand.ends_promote(ARRAY(
+        SELECT j.job_id FROM farmhand.job j WHERE j.job_id = ANY (locked) AND j.overlap = 'queue'));
     RETURN QUERY
     WITH given AS MATERIALIZED (
         -- Of two plans of one job the one that was made for what is due now. In a CASE, or the planner takes it for rarely true and
@@ -67,7 +89,7 @@ BEGIN
         -- With this rule its end looks for what waits for it, whatever rule it was made under.
         UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
-        RETURNING r.run_id, r.job_id, r.node
+        RETURNING r.run_id, r.job_id, r.node, r.running_at
     ), dropped AS (
         DELETE FROM farmhand.run_live r
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'due'))
@@ -75,6 +97,12 @@ BEGIN
         INSERT INTO farmhand.run_history
         SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
         WHERE (v.run).state = 'due'
+    ), queue AS MATERIALIZED (
+        -- What waits behind others, on each node where it is a job of each.
+        SELECT g.job_id, CASE WHEN g.each_node THEN r.node ELSE '' END AS node, count(*)
+        FROM given g JOIN farmhand.run_live r ON r.job_id = g.job_id
+        WHERE g.overlap = 'queue' AND r.gate = 'overlap'
+        GROUP BY 1, 2
     ), place AS MATERIALIZED (
         -- Where each job fires (a node for each-node jobs), and whether something of it is live there.
         SELECT g.job_id, n.address AS node,
@@ -84,14 +112,13 @@ BEGIN
                     AND (n.address IS NULL OR a.node = n.address))
                 ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND farmhand.overlaps(r)
                     AND (n.address IS NULL OR r.node = n.address)) END AS live,
-            CASE WHEN g.overlap = 'queue' THEN (SELECT count(*) FROM (
-                SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
-                ELSE 0 END AS queued
+            coalesce(q.count, 0) AS queued
         FROM given g
         -- OFFSET: decided before a node is read, or every firing would read them all.
         LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
             WHERE g.each_node AND n.state = 'ready'
                 AND (g.placement IS NULL OR n.labels @> ANY (g.placement)) OFFSET 0) n ON true
+        LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(n.address, '')
     ), firing AS MATERIALIZED (
         SELECT g.job_id, p.node, d.due_at, d.nth,
             CASE WHEN g.each_node AND p.node IS NULL THEN 'no_node'
@@ -166,7 +193,9 @@ BEGIN
     LEFT JOIN (SELECT s.job_id, jsonb_agg(jsonb_build_object(
             'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)) AS skipped
         FROM skips s WHERE s.own GROUP BY s.job_id) s ON s.job_id = g.job_id
-    LEFT JOIN (SELECT a.job_id, array_agg(a.run_id) AS run_ids FROM asked a GROUP BY a.job_id) a
+    LEFT JOIN (SELECT a.job_id, array_agg(a.run_id) AS run_ids,
+            count(pg_notify('farmhand', json_build_object('cancel', a.run_id, 'node', a.running_at)::text)::text)
+        FROM asked a GROUP BY a.job_id) a
         ON a.job_id = g.job_id;
 END
 $$;

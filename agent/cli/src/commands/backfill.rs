@@ -56,7 +56,7 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
         out::json(
             &json!({"job_id": args.name, "from": from, "to": to, "instants": plan.missing,
             "already_run": plan.ran, "excluded": plan.excluded, "forgotten": plan.forgotten,
-            "rescheduled": plan.rescheduled, "run_ids": run_ids, "applied": !args.dry_run}),
+            "rescheduled": plan.rescheduled, "observed": plan.observed, "run_ids": run_ids, "applied": !args.dry_run}),
         );
     } else {
         out::note(&match (count, args.dry_run) {
@@ -66,7 +66,7 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
                 out::count(count, "run")
             ),
             (_, false) => format!(
-                "{} made; they run one after the other",
+                "{} made; they run one instant after the other",
                 out::count(run_ids.len(), "run")
             ),
         });

@@ -8,11 +8,13 @@ use super::{Exit, Failure, Outcome, out, terminal};
 use farmhand_control::{due_now, jobs};
 
 pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
-    let mut running = 0;
+    let (mut running, mut waiting) = (0, 0);
     for name in names {
-        running += usize::from(jobs::one(db, name).await?.running_at.is_some());
+        let job = jobs::one(db, name).await?;
+        running += usize::from(job.running_at.is_some());
+        waiting += job.waiting;
     }
-    confirm(names, running, yes)?;
+    confirm(names, (running, waiting), yes)?;
     for _ in 0..due_now::TRIES {
         let blocked = match delete(db, names, &super::who()).await? {
             ApplyOutcome::Done { applied, .. } => {
@@ -46,13 +48,17 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
     Err(due_now::busy("a job").into())
 }
 
-fn confirm(names: &[String], running: usize, yes: bool) -> Result<(), Failure> {
+fn confirm(names: &[String], live: (usize, i64), yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    let what = match running {
-        0 => names.join(", "),
-        n => format!("{} ({n} running now; their runs go on)", names.join(", ")),
+    let what = match live {
+        (0, 0) => names.join(", "),
+        (n, 0) => format!("{} ({n} running now; their runs go on)", names.join(", ")),
+        (n, waiting) => format!(
+            "{} ({n} running now, {waiting} waiting; their runs go on)",
+            names.join(", ")
+        ),
     };
     let unasked = Failure::new(
         Exit::Refused,

@@ -1,12 +1,14 @@
 //! Runs for instants of the past that have none.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::protocol::promote;
 
 /// The answer to `backfill`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,9 @@ pub async fn backfill(
         tx.rollback().await?;
         return Ok(refused);
     }
+    let _: Option<Value> = tx
+        .row(stmt!("ends_promote"), &[(&&[job_id][..], Type::TEXT_ARRAY)])
+        .await?;
     let row: Option<Row> = tx
         .row(
             stmt!("backfill"),
@@ -72,8 +77,6 @@ pub async fn backfill(
         )
         .await?;
     tx.commit().await?;
-    // What was live when the runs were made may have ended before they could be seen.
-    promote(db, &[job_id.to_owned()]).await?;
     Ok(match row {
         Some(Row {
             placed: true,
@@ -96,6 +99,8 @@ pub struct InstantsKnown {
     pub renamed: Option<Timestamp>,
     /// Since when the history of runs is kept.
     pub kept: Timestamp,
+    /// How many runs one instant makes now.
+    pub runs: i64,
 }
 
 /// From when on it is known which instants of a job ran; None when there is no such job.
@@ -103,14 +108,14 @@ pub async fn instants_known(db: &Db, job_id: &str) -> Result<Option<InstantsKnow
     db.row(stmt!("instants_known"), &[(&job_id, Type::TEXT)]).await
 }
 
-/// The instants of a job in [from, to) that have a run in the history.
+/// The instants of a job in [from, to) that have a run, or that cron was to run while the job observed: then true.
 pub async fn ran_instants(
     db: &Db,
     job_id: &str,
     from: Timestamp,
     to: Timestamp,
-) -> Result<Vec<Timestamp>, StoreError> {
-    let rows: Vec<(Timestamp,)> = db
+) -> Result<BTreeMap<Timestamp, bool>, StoreError> {
+    let rows: Vec<(Timestamp, bool)> = db
         .rows(
             stmt!("ran_instants"),
             &[
@@ -120,5 +125,5 @@ pub async fn ran_instants(
             ],
         )
         .await?;
-    Ok(rows.into_iter().map(|(due_at,)| due_at).collect())
+    Ok(rows.into_iter().collect())
 }

@@ -44,6 +44,8 @@ pub struct Listed {
     pub spec: Value,
     /// Where one of its runs is running.
     pub running_at: Option<String>,
+    /// How many of its runs wait to begin.
+    pub waiting: i64,
 }
 
 /// Up to `limit` jobs in order of their names, after the name `after`.

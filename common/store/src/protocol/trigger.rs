@@ -105,6 +105,10 @@ async fn rounds(
         if firings.is_empty() {
             return Ok(false);
         }
+        let firing: Vec<&str> = firings.iter().map(|f| f.job_id.as_str()).collect();
+        let _: Vec<Value> = tx
+            .rows(stmt!("trigger_waits"), &[(&firing, Type::TEXT_ARRAY)])
+            .await?;
         let made: Vec<Triggered> = tx
             .rows(stmt!("trigger_fire"), &[(&Json(&firings), Type::JSON)])
             .await?;

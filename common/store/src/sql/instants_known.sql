@@ -13,7 +13,12 @@ SELECT (SELECT min(v.applied_at) FROM v) AS first_applied,
         WHERE v.rev > coalesce((SELECT max(o.rev) FROM v o JOIN present p ON o.schedule IS DISTINCT FROM p.schedule), 0)) AS scheduled,
     f.name AS former, f.renamed_at AS renamed,
     coalesce((SELECT min(h.until) - interval '7 days' FROM farmhand.history_partition h WHERE h.parent = 'run_history'),
-        statement_timestamp()) AS kept
+        statement_timestamp()) AS kept,
+    (SELECT j.instances * CASE WHEN j.each_node
+            THEN (SELECT count(*) FROM farmhand.node n
+                WHERE n.state = 'ready' AND (j.placement IS NULL OR n.labels @> ANY (j.placement)))
+            ELSE 1 END
+        FROM farmhand.job j WHERE j.job_id = $1) AS runs
 FROM (SELECT) one
 LEFT JOIN (SELECT n.name, n.renamed_at FROM farmhand.former_name n WHERE n.job_id = $1
     ORDER BY n.renamed_at DESC LIMIT 1) f ON true

@@ -170,6 +170,7 @@ BEGIN
             ('row_room', ARRAY['agent', 'rows']),
             ('make_row_runs', ARRAY['agent', 'rows']),
             ('row_writes', ARRAY['agent', 'rows']),
+            ('ends_promote', ARRAY['agent', 'operator']),
             ('fire', ARRAY['agent', 'operator']),
             ('firing_end', ARRAY['agent', 'operator', 'viewer']),
             ('run_params', ARRAY['agent', 'operator', 'viewer']),

@@ -20,13 +20,18 @@ WITH given AS MATERIALIZED (
     -- With this rule its end looks for what waits for it, whatever rule it was made under.
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
     FROM rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'running'
-    RETURNING r.run_id, r.job_id, r.node
+    RETURNING r.run_id, r.job_id, r.node, r.running_at
 ), dropped AS (
     DELETE FROM farmhand.run_live r USING rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'due'
 ), replaced AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
     WHERE (v.run).state = 'due'
+), queue AS MATERIALIZED (
+    SELECT g.job_id, CASE WHEN g.each_node THEN r.node ELSE '' END AS node, count(*)
+    FROM given g JOIN farmhand.run_live r ON r.job_id = g.job_id
+    WHERE g.overlap = 'queue' AND r.gate = 'overlap'
+    GROUP BY 1, 2
 ), place AS MATERIALIZED (
     SELECT g.job_id, n.address AS node,
         CASE g.overlap
@@ -35,12 +40,11 @@ WITH given AS MATERIALIZED (
                 AND (n.address IS NULL OR a.node = n.address))
             ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND farmhand.overlaps(r)
                 AND (n.address IS NULL OR r.node = n.address)) END AS live,
-        CASE WHEN g.overlap = 'queue' THEN (SELECT count(*) FROM (
-            SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
-            ELSE 0 END AS queued
+        coalesce(q.count, 0) AS queued
     FROM given g
     LEFT JOIN farmhand.node n ON g.each_node AND n.state = 'ready'
         AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
+    LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(n.address, '')
     WHERE g.unwanted IS NULL
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, p.live AND g.overlap <> 'allow' AS waits,
@@ -78,5 +82,7 @@ SELECT g.job_id,
     ARRAY(SELECT m.run_id FROM made m WHERE m.job_id = g.job_id ORDER BY m.run_id) AS run_ids,
     ARRAY(SELECT s.reason FROM skips s WHERE s.job_id = g.job_id) AS skipped,
     (SELECT pg_notify('farmhand', json_build_object('due', min(m.run_id), 'job', g.job_id, 'runs', count(*))::text)::text
-        FROM made m WHERE m.job_id = g.job_id HAVING count(*) > 0) AS note
+        FROM made m WHERE m.job_id = g.job_id HAVING count(*) > 0) AS note,
+    (SELECT count(pg_notify('farmhand', json_build_object('cancel', a.run_id, 'node', a.running_at)::text)::text)
+        FROM asked a WHERE a.job_id = g.job_id) AS cancelling
 FROM given g

@@ -1,0 +1,169 @@
+//! What waits behind a live run: how long its queue may be, who lets it go, and who is told to end.
+
+use std::future::Future;
+use std::time::Duration;
+
+use farmhand_core::definition::{JobSpec, Overlap, RunOn};
+use farmhand_store::jobs::submit;
+use farmhand_store::protocol::{Claimed, finish, fire, overdue, settle};
+use farmhand_store::{Db, LeaseIdentity, Note};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
+use crate::overlap::{claims, due_again, with};
+use crate::triggers::{after, ends};
+
+/// Runs of the job `j` that wait behind others on the node `a`.
+const FULL: &str = "INSERT INTO farmhand.run_live (job_id, rev, kind, node, due_at, ready_at, gate, overlap)
+    SELECT 'j', 1, 'scheduled', 'a', now() - i * interval '1 hour', now(), 'overlap', 'queue' FROM generate_series(1, 1000) i";
+
+async fn has_a_run_on_b_and_none_on_a(farm: &Farm) {
+    let made = "SELECT string_agg(node, ' ') FROM farmhand.run_live WHERE job_id = 'j' AND gate IS NULL";
+    assert_eq!(farm.text(made).await.as_deref(), Some("b"));
+    let skipped = "SELECT string_agg(node, ' ') FROM farmhand.run_history WHERE reason = 'queue_full'";
+    assert_eq!(farm.text(skipped).await.as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn a_full_queue_of_one_node_skips_no_instant_on_another() {
+    let farm = Farm::new().await;
+    let _nodes = (farm.node("a").await, farm.node("b").await);
+    let each = JobSpec {
+        overlap: Overlap::Queue,
+        run_on: RunOn::EachNode,
+        ..spec()
+    };
+    farm.job("j", each, Some(past(60))).await;
+    farm.sql.batch_execute(FULL).await.unwrap();
+    farm.fire_at("j", past(60), &[past(60)]).await;
+    has_a_run_on_b_and_none_on_a(&farm).await;
+}
+
+#[tokio::test]
+async fn a_full_queue_of_one_node_skips_no_triggered_run_on_another() {
+    let farm = Farm::new().await;
+    let (a, _b) = (farm.node("a").await, farm.node("b").await);
+    let parent = farm.held_run(&a, "p", spec()).await;
+    let each = JobSpec {
+        overlap: Overlap::Queue,
+        run_on: RunOn::EachNode,
+        ..after(&["p"])
+    };
+    farm.job("j", each, None).await;
+    farm.sql.batch_execute(FULL).await.unwrap();
+    ends(&farm, success(&a, &parent)).await;
+    has_a_run_on_b_and_none_on_a(&farm).await;
+}
+
+/// A run by hand of the job `j`, which was made without a rule.
+async fn by_hand(farm: &Farm, me: &LeaseIdentity) -> Claimed {
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    claims(farm, me).await.remove(0)
+}
+
+/// `makes` makes a run that is to wait for one by hand, whose end another transaction is just writing.
+async fn lets_go_what_was_made_during_its_end<T>(
+    farm: &Farm,
+    me: &LeaseIdentity,
+    run: &Claimed,
+    makes: impl Future<Output = T>,
+) {
+    let slow = farm.test.client().await;
+    let end = format!(
+        "BEGIN; DELETE FROM farmhand.run_live WHERE run_id = {}",
+        run.run_id
+    );
+    slow.batch_execute(&end).await.unwrap();
+    let ends = async {
+        until_blocked(farm).await;
+        slow.batch_execute("COMMIT").await.unwrap();
+    };
+    tokio::join!(makes, ends);
+    assert_eq!(claims(farm, me).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_instant_that_is_fired_during_the_end_of_a_run_by_hand_does_not_wait_for_it() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    let run = by_hand(&farm, &me).await;
+    let fires = [firing("j", 1, past(90), &[past(90)])];
+    lets_go_what_was_made_during_its_end(&farm, &me, &run, fire(&farm.db, &fires)).await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_triggered_during_the_end_of_its_run_by_hand_does_not_wait_for_it() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let parent = farm.held_run(&me, "p", spec()).await;
+    let queues = JobSpec {
+        overlap: Overlap::Queue,
+        ..after(&["p"])
+    };
+    farm.job("j", queues, None).await;
+    let run = by_hand(&farm, &me).await;
+    finish(&farm.db, &[success(&me, &parent)]).await.unwrap();
+    lets_go_what_was_made_during_its_end(&farm, &me, &run, settle(&farm.db, None)).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_by_hand_lets_go_an_instant_that_is_just_being_fired() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    let run = by_hand(&farm, &me).await;
+    let slow = farm.test.client().await;
+    let fires = serde_json::to_value([firing("j", 1, past(90), &[past(90)])]).unwrap();
+    let fires = format!("BEGIN; SELECT * FROM farmhand.fire('{fires}', 0)");
+    slow.batch_execute(&fires).await.unwrap();
+    let (db, end) = (farm.db.clone(), success(&me, &run));
+    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    finishing.await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 1);
+}
+
+/// The next note of a run that is to end.
+async fn told_to_end(notes: &mut mpsc::Receiver<Note>) -> (i64, String) {
+    let told = async {
+        loop {
+            if let Note::Cancel { run_id, node } = notes.recv().await.unwrap() {
+                return (run_id, node);
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), told).await.expect("a note")
+}
+
+#[tokio::test]
+async fn the_holder_of_a_run_that_is_replaced_is_told_at_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    // Its first statement connects it; from then on it listens.
+    overdue(&keeper, 1).await.unwrap();
+    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    with(&farm, Overlap::Replace, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let old = claims(&farm, &me).await.remove(0);
+    due_again(&farm, past(60)).await;
+    farm.fire_at("j", past(60), &[past(60)]).await;
+    assert_eq!(told_to_end(&mut notes).await, (old.run_id, "a".to_owned()));
+
+    let triggered = JobSpec {
+        overlap: Overlap::Replace,
+        ..after(&["p"])
+    };
+    let first = farm.held_run(&me, "p", spec()).await;
+    farm.job("child", triggered, None).await;
+    ends(&farm, success(&me, &first)).await;
+    let old = claims(&farm, &me).await.remove(0);
+    submit(&farm.db, "p", &json!({}), None, None).await.unwrap();
+    let second = claims(&farm, &me).await.remove(0);
+    ends(&farm, success(&me, &second)).await;
+    assert_eq!(told_to_end(&mut notes).await, (old.run_id, "a".to_owned()));
+}
