@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use farmhand_core::definition::JobSpec;
 use farmhand_core::notify::{Happening, TargetSpec, Topic};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::apply_all;
 use farmhand_store::notify::{Delivery, Turn, Verdict, give_turn_back, sent, settle, take_turn, watch};
 use farmhand_store::snapshot::{stand, take};
 
-use crate::fixture::{Farm, past};
+use crate::fixture::{Farm, past, until_blocked};
 use crate::notify::{LEASE, claimed, ends, farm_with, hook, settled, target, told};
 
 /// What the sender gets now.
@@ -103,7 +104,12 @@ async fn a_message_that_has_waited_for_an_hour_holds_up_none() {
     assert_eq!(topics_claimed(&farm).await, []);
     let old = "UPDATE farmhand.notification SET created_at = statement_timestamp() - interval '61 minutes' WHERE tries > 0";
     farm.sql.batch_execute(old).await.unwrap();
-    assert_eq!(topics_claimed(&farm).await[0].0, Topic::Recovery);
+    assert_eq!(topics_claimed(&farm).await, [], "the recovery ends what it opens");
+    let without = "DELETE FROM farmhand.notification WHERE topic = 'recovery'";
+    farm.sql.batch_execute(without).await.unwrap();
+    ends(&farm, "j", RunState::Failed).await;
+    settled(&farm).await;
+    assert_eq!(topics_claimed(&farm).await[0].0, Topic::Failure);
 }
 
 #[tokio::test]
@@ -174,6 +180,26 @@ async fn nobody_is_told_of_a_deadline_after_the_job_has_succeeded() {
 }
 
 #[tokio::test]
+async fn the_first_success_of_a_job_waits_for_the_message_that_it_is_late() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    // As the settling does, just before its episode is there.
+    let slow = farm.test.client().await;
+    slow.batch_execute("BEGIN").await.unwrap();
+    for sql in [
+        include_str!("../../common/store/src/sql/notify_stats.sql"),
+        include_str!("../../common/store/src/sql/notify_successes.sql"),
+    ] {
+        slow.query(sql, &[&["j"].as_slice()]).await.unwrap();
+    }
+    let told = async {
+        until_blocked(&farm).await;
+        slow.batch_execute("COMMIT").await.unwrap();
+    };
+    tokio::join!(ends(&farm, "j", RunState::Succeeded), told);
+}
+
+#[tokio::test]
 async fn a_test_that_waits_is_no_message_of_a_job() {
     let farm = Farm::new().await;
     let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
@@ -185,4 +211,28 @@ async fn a_test_that_waits_is_no_message_of_a_job() {
         .unwrap()
         .unwrap();
     assert_eq!(taken.oldest_notification_age, 0.0);
+}
+
+/// Written by a settling that had begun before the job told nobody any more, and was committed after it.
+#[tokio::test]
+async fn an_episode_that_was_left_behind_swallows_no_failure() {
+    let farm = farm_with(hook()).await;
+    farm.job("j", told(), None).await;
+    ends(&farm, "j", RunState::Failed).await;
+    settled(&farm).await;
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.notify_edge")
+        .await
+        .unwrap();
+    farm.job(
+        "j",
+        JobSpec {
+            description: Some("again".to_owned()),
+            ..told()
+        },
+        None,
+    )
+    .await;
+    ends(&farm, "j", RunState::Failed).await;
+    assert_eq!(settled(&farm).await, 1);
 }

@@ -75,6 +75,8 @@ BEGIN
     UPDATE farmhand.job_stat s SET job_id = new_name WHERE s.job_id = former;
     DELETE FROM farmhand.notify_episode p WHERE p.job_id = new_name;
     UPDATE farmhand.notify_episode p SET job_id = new_name WHERE p.job_id = former;
+    DELETE FROM farmhand.notify_edge e WHERE e.job_id = new_name;
+    UPDATE farmhand.notify_edge e SET job_id = new_name WHERE e.job_id = former;
     UPDATE farmhand.notify_note n SET job_id = new_name WHERE n.job_id = former;
     DELETE FROM farmhand.acknowledgement a WHERE a.kind IN ('late', 'waiting', 'failing') AND a.name = new_name;
     UPDATE farmhand.acknowledgement a SET name = new_name WHERE a.kind IN ('late', 'waiting', 'failing') AND a.name = former;

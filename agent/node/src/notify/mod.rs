@@ -105,7 +105,7 @@ struct Worker {
     sending: JoinSet<String>,
     /// `channel target` of each that is being sent.
     under_way: Vec<String>,
-    /// Read when first needed.
+    /// As they could be read last: certificates are replaced while an agent runs.
     tls: Option<Arc<ClientConfig>>,
     /// It has been said that this agent cannot send mail.
     mail_missed: bool,
@@ -214,10 +214,14 @@ impl Worker {
         }
         let busy = &self.under_way;
         let claimed = notify::claim(&self.db, &self.ctx.config.address, room, busy, LEASE).await?;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let read = self.tls();
         for delivery in claimed {
             let place = format!("{} {}", delivery.channel, delivery.target);
             self.under_way.push(place.clone());
-            let tls = self.tls();
+            let tls = read.clone();
             let (ctx, db) = (self.ctx.clone(), self.db.clone());
             self.sending.spawn(async move {
                 let result = match tls {
@@ -238,12 +242,11 @@ impl Worker {
     }
 
     fn tls(&mut self) -> Result<Arc<ClientConfig>, String> {
-        if let Some(tls) = &self.tls {
-            return Ok(tls.clone());
+        match (tls::outgoing(), &self.tls) {
+            (Ok(read), _) => Ok(self.tls.insert(Arc::new(read)).clone()),
+            (Err(_), Some(before)) => Ok(before.clone()),
+            (Err(error), None) => Err(error.to_string()),
         }
-        let tls = Arc::new(tls::outgoing().map_err(|e| e.to_string())?);
-        self.tls = Some(tls.clone());
-        Ok(tls)
     }
 }
 
@@ -256,15 +259,15 @@ async fn deliver(
     let Some(spec) = &delivery.spec else {
         return Err("there is no such target any more, or this release cannot read it".to_owned());
     };
+    if !spec.channels().contains(&delivery.channel) {
+        return Err(format!("it has no {} any more", delivery.channel));
+    }
     match delivery.channel {
         Channel::Webhook => webhook(outside, tls, delivery, spec).await.map(|()| None),
         Channel::Email => {
             let Some(smtp) = &outside.smtp else {
                 return Err("this agent sends no mail: its configuration has no [smtp]".to_owned());
             };
-            if spec.email.is_empty() {
-                return Err("it has no address for mail any more".to_owned());
-            }
             if let Some((bad, why)) = spec
                 .email
                 .iter()
@@ -285,6 +288,8 @@ async fn webhook(
     spec: &TargetSpec,
 ) -> Result<(), String> {
     let (mut url, mut headers) = secrets::webhook(&outside.secrets_dir, spec)?;
+    // Of the address as it was given: a service's form may have its key moved.
+    let secrets = post::secrets(&url, &headers);
     let mut body = body(delivery);
     if let (Some(format), Some(message)) = (spec.format, body.as_object()) {
         let shaped = format.shape(&url, message)?;
@@ -301,6 +306,7 @@ async fn webhook(
         url: &url,
         headers,
         body: Bytes::from(body.to_string()),
+        secrets,
     };
     post::send(tls, what, LIMIT).await
 }
@@ -316,9 +322,10 @@ fn body(delivery: &Delivery) -> Value {
 
 /// Records what became of a try and says so.
 async fn conclude(ctx: &Context, db: &Db, delivery: &Delivery, result: Result<Option<String>, String>) {
+    let there = (delivery.spec.as_ref()).is_some_and(|spec| spec.channels().contains(&delivery.channel));
     let verdict = match &result {
         Ok(_) => Verdict::Delivered,
-        Err(error) if delivery.old || delivery.spec.is_none() => Verdict::Failed { error: error.clone() },
+        Err(error) if delivery.old || !there => Verdict::Failed { error: error.clone() },
         Err(error) => Verdict::Again {
             error: error.clone(),
             pause: pause(delivery.tries, random()),

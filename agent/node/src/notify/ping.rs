@@ -117,6 +117,7 @@ async fn send(ping: &Ping) -> Result<(), String> {
         url: &url,
         headers: Vec::new(),
         body: Bytes::new(),
+        secrets: post::secrets(&url, &[]),
     };
     post::send(&tls, what, LIMIT).await
 }

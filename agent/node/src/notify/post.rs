@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use farmhand_core::notify::Url;
 use farmhand_core::release;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -24,17 +25,46 @@ const ANSWER_BYTES: usize = 4_096;
 /// Characters of an answer that are kept.
 const ANSWER_CHARS: usize = 200;
 
+/// How long is waited for the text of an answer whose status is known.
+const ANSWER_TEXT: Duration = Duration::from_secs(1);
+
+/// A part of an address that is as long may be a secret.
+const SECRET: usize = 8;
+
 /// What is sent.
 pub(crate) struct Outgoing<'a> {
     pub method: Method,
     pub url: &'a Url,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
+    /// What no error may repeat.
+    pub secrets: Vec<String>,
+}
+
+/// What may be secret of an address and its headers, the longest first: an answer may repeat it.
+pub(crate) fn secrets(url: &Url, headers: &[(HeaderName, HeaderValue)]) -> Vec<String> {
+    let long = |part: &&str| part.len() >= SECRET;
+    let parts = url.path.split(['/', '?', '&', '=', '#']).filter(long);
+    let mut all: Vec<String> = (parts.clone().map(str::to_owned))
+        .chain(parts.filter_map(|part| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned())))
+        .collect();
+    if url.path.len() > 1 {
+        all.push(url.path.clone());
+    }
+    for (_, value) in headers.iter().filter(|(_, value)| value.is_sensitive()) {
+        let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        all.extend(text.split(' ').filter(long).map(str::to_owned));
+        all.push(text);
+    }
+    all.retain(|secret| !secret.is_empty());
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    all
 }
 
 /// Sends it; `Err` says in a sentence why it did not arrive, without the URL's path, which may be a secret.
 pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
     let shown = what.url.shown();
+    let secrets = what.secrets.clone();
     let answer = match tokio::time::timeout(limit, exchange(tls, what, limit)).await {
         Ok(answer) => answer.map_err(|why| format!("{shown}: {why}"))?,
         Err(_) => return Err(format!("{shown}: no answer within {limit:?}")),
@@ -45,12 +75,11 @@ pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Dur
     }
     let why = if status.is_redirection() {
         let to = answer.headers().get(hyper::header::LOCATION);
-        let to = to
-            .and_then(|v| Url::parse(v.to_str().ok()?).ok())
-            .map_or_else(String::new, |u| u.shown());
+        let to = to.and_then(|v| Url::parse(v.to_str().ok()?).ok());
+        let to = to.map_or_else(|| "another path".to_owned(), |url| url.shown());
         format!("redirected to {to}, which is not followed: name the address it leads to")
     } else {
-        short(answer.body())
+        short(answer.body(), &secrets)
     };
     Err(format!("{shown}: answered {status} {why}").trim_end().to_owned())
 }
@@ -128,20 +157,25 @@ where
         .body(Full::new(what.body))
         .map_err(|e| format!("HTTP: {e}"))?;
     let answer = sender.send_request(request).await.map_err(failed)?;
-    let (head, body) = answer.into_parts();
-    // The status counts; of a body that is too long, or that breaks off, the rest does not matter.
-    let body = match Limited::new(body, ANSWER_BYTES).collect().await {
-        Ok(all) => all.to_bytes(),
-        Err(_) => Bytes::new(),
-    };
+    let (head, mut body) = answer.into_parts();
+    // The status counts; of a text that is too long, does not end or breaks off, the beginning is enough.
+    let mut text = BytesMut::new();
+    let until = tokio::time::Instant::now() + ANSWER_TEXT;
+    while !head.status.is_success() && text.len() < ANSWER_BYTES {
+        let Ok(Some(Ok(frame))) = tokio::time::timeout_at(until, body.frame()).await else {
+            break;
+        };
+        text.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
+    }
     drop(sender);
     driver.abort();
-    Ok(Response::from_parts(head, body))
+    Ok(Response::from_parts(head, text.freeze()))
 }
 
-/// The beginning of an answer, as one printable line.
-fn short(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+/// The beginning of an answer, as one printable line without what is secret.
+fn short(body: &[u8], secrets: &[String]) -> String {
+    let text = String::from_utf8_lossy(body).into_owned();
+    let text = (secrets.iter()).fold(text, |text, secret| text.replace(secret, "…"));
     let words: Vec<&str> = text.split_whitespace().collect();
     words
         .join(" ")
@@ -155,6 +189,7 @@ fn short(body: &[u8]) -> String {
 mod tests {
     use std::net::TcpListener;
 
+    use tokio::io::AsyncWriteExt;
     use tokio::net::TcpSocket;
 
     use super::*;
@@ -182,6 +217,63 @@ mod tests {
                 _queued: queued,
             }
         }
+    }
+
+    /// The error of what is sent to a server that says this, and says nothing more.
+    async fn answered(path: &str, text: &'static str) -> Result<(), String> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}{path}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let mut stream = listener.accept().await.unwrap().0;
+            stream.write_all(text.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let url = Url::parse(&url).unwrap();
+        let mut token = HeaderValue::from_static("Bearer xyzzy-plugh");
+        token.set_sensitive(true);
+        let headers = vec![(hyper::header::AUTHORIZATION, token)];
+        let what = Outgoing {
+            method: Method::POST,
+            url: &url,
+            secrets: secrets(&url, &headers),
+            headers,
+            body: Bytes::new(),
+        };
+        let tls = Arc::new(farmhand_store::tls::outgoing().unwrap());
+        let sent = send(&tls, what, Duration::from_secs(10)).await;
+        server.abort();
+        sent
+    }
+
+    #[tokio::test]
+    async fn the_status_counts_also_when_the_text_does_not_end() {
+        assert_eq!(answered("/hook", "HTTP/1.1 200 OK\r\n\r\nok").await, Ok(()));
+        let refused = answered("/hook", "HTTP/1.1 500 Oh\r\n\r\nno disk")
+            .await
+            .unwrap_err();
+        assert!(
+            refused.ends_with("answered 500 Internal Server Error no disk"),
+            "{refused}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_repeats_the_address_or_a_header_gives_no_secret_away() {
+        let text = "HTTP/1.1 404 No\r\n\r\nno /T000/geheim-geheim, no geheim geheim, no xyzzy-plugh";
+        let refused = answered("/T000/geheim-geheim?geheim%20geheim", text)
+            .await
+            .unwrap_err();
+        assert!(
+            !refused.contains("geheim") && !refused.contains("plugh"),
+            "{refused}"
+        );
+        let elsewhere = answered("/geheim-geheim", "HTTP/1.1 302 Go\r\nLocation: /login\r\n\r\n")
+            .await
+            .unwrap_err();
+        assert!(
+            elsewhere.contains("redirected to another path, which is not followed"),
+            "{elsewhere}"
+        );
     }
 
     #[tokio::test]

@@ -8,11 +8,14 @@ use mail_send::smtp::AssertReply;
 use mail_send::smtp::message::Parameters;
 use mail_send::{Credentials, SmtpClient};
 use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EhloResponse, Response};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::{post, secrets};
 use farmhand_warden_client::privsep::Purpose;
+
+/// The whole conversation: a server may take long to look at what it is given.
+const CONVERSATION: Duration = Duration::from_secs(60);
 
 /// How mail leaves this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub enum SmtpTls {
     None,
 }
 
-/// Hands one mail over. `Ok` holds what the server said of recipients that it refused while it took the mail for
+/// Hands one mail over; the connection may take as long as `limit`. `Ok` holds what the server said of recipients that it refused while it took the mail for
 /// others; `Err` says in a sentence why it has not taken it.
 pub(crate) async fn send(
     smtp: &Smtp,
@@ -52,9 +55,9 @@ pub(crate) async fn send(
     limit: Duration,
 ) -> Result<Option<String>, String> {
     let at = format!("{}:{}", smtp.host, smtp.port);
-    match tokio::time::timeout(limit, converse(smtp, tls, to, mail, limit)).await {
+    match tokio::time::timeout(CONVERSATION, converse(smtp, tls, to, mail, limit)).await {
         Ok(result) => result.map_err(|why| format!("{at}: {why}")),
-        Err(_) => Err(format!("{at}: no answer within {limit:?}")),
+        Err(_) => Err(format!("{at}: no answer within {CONVERSATION:?}")),
     }
 }
 
@@ -148,8 +151,9 @@ async fn deliver<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(refusals);
     }
     client.data(mail).await.map_err(|e| failed(e, "the mail"))?;
-    // The mail has been taken, whatever becomes of the farewell.
-    let _ = client.cmd(b"QUIT\r\n").await;
+    // The mail has been taken: nothing is waited for any more.
+    let _ = client.stream.write_all(b"QUIT\r\n").await;
+    let _ = client.stream.flush().await;
     Ok((!refusals.is_empty()).then_some(refusals))
 }
 
@@ -170,5 +174,58 @@ fn failed(error: mail_send::Error, to: &str) -> String {
         Error::UnsupportedAuthMechanism => "it offers neither AUTH PLAIN nor AUTH LOGIN".to_owned(),
         Error::UnparseableReply => format!("it hung up, or does not speak SMTP: no answer to {to}"),
         other => format!("{to}: {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mail_that_was_taken_is_sent_whatever_becomes_of_the_farewell() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let relay = tokio::spawn(async move {
+            let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+            stream.write_all(b"220 ready\r\n").await.unwrap();
+            let mut said = String::new();
+            while !said.ends_with("QUIT\r\n") {
+                let at = said.len();
+                stream.read_line(&mut said).await.unwrap();
+                let answer = match &said[at..] {
+                    line if line.starts_with("DATA") => "354 go on\r\n",
+                    ".\r\n" => "250 taken\r\n",
+                    line if ["EHLO", "MAIL", "RCPT"].iter().any(|word| line.starts_with(word)) => {
+                        "250 yes\r\n"
+                    }
+                    _ => continue,
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        });
+        let smtp = Smtp {
+            host: "127.0.0.1".to_owned(),
+            port,
+            tls: SmtpTls::None,
+            user: None,
+            password_file: None,
+            from: "farm@example.org".to_owned(),
+        };
+        let tls = Arc::new(farmhand_store::tls::outgoing().unwrap());
+        let to = ["ops@example.org".to_owned()];
+        let sent = send(
+            &smtp,
+            &tls,
+            &to,
+            "Subject: x\r\n\r\ny\r\n",
+            Duration::from_secs(10),
+        )
+        .await;
+        assert_eq!(sent, Ok(None));
+        relay.abort();
     }
 }

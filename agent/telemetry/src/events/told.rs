@@ -75,9 +75,16 @@ impl Told {
     pub(super) fn measure(&self, m: &Metrics) {
         let (channel, result) = match self {
             Self::Delivered { channel, .. } => (channel.as_str(), "delivered"),
+            // Nobody waits for a test a day later.
             Self::NotDelivered {
-                channel, given_up, ..
-            } => (channel.as_str(), if *given_up { "failed" } else { "error" }),
+                channel,
+                given_up,
+                topic,
+                ..
+            } => {
+                let lost = *given_up && *topic != Topic::Test;
+                (channel.as_str(), if lost { "failed" } else { "error" })
+            }
             Self::Pinged { error: None } => ("ping", "delivered"),
             Self::Pinged { error: Some(_) } => ("ping", "error"),
             Self::NoMail { .. } | Self::PingWithheld { .. } => return,
@@ -188,4 +195,29 @@ impl fmt::Display for Told {
 
 fn about(topic: Topic, job_id: Option<&str>) -> String {
     job_id.map_or_else(|| topic.to_string(), |job| format!("{topic} of {job}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_never_arrived_is_no_lost_message() {
+        let lost = |topic| {
+            let m = Metrics::new().unwrap();
+            let told = Told::NotDelivered {
+                target: "ops".to_owned(),
+                channel: Channel::Webhook,
+                topic,
+                job_id: None,
+                run_id: None,
+                tries: 70,
+                error: "no answer".to_owned(),
+                given_up: true,
+            };
+            told.measure(&m);
+            m.notifications.with_label_values(&["webhook", "failed"]).get()
+        };
+        assert_eq!((lost(Topic::Failure), lost(Topic::Test)), (1, 0));
+    }
 }

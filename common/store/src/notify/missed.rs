@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use farmhand_core::notify::Happening;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use crate::db::{Transaction, stmt};
@@ -27,6 +28,10 @@ pub(super) async fn still<'a>(
         return Ok(Vec::new());
     }
     let names: Vec<&str> = further.iter().map(|(job_id, _)| job_id.as_str()).collect();
+    // A job without ends has no row yet that could be locked.
+    let _: Vec<Value> = tx
+        .rows(stmt!("notify_stats"), &[(&names, Type::TEXT_ARRAY)])
+        .await?;
     let rows: Vec<Success> = tx
         .rows(stmt!("notify_successes"), &[(&names, Type::TEXT_ARRAY)])
         .await?;

@@ -1,4 +1,5 @@
--- What these jobs' present definitions say. Of a job that tells nobody any more no episode is left.
+-- What these jobs' present definitions say. Of a job that tells nobody any more no episode is left, nor one that was written meanwhile
+-- when it tells somebody again.
 WITH wanted AS MATERIALIZED (
     SELECT j.job_id, t.target
     FROM farmhand.job j
@@ -10,7 +11,8 @@ WITH wanted AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM wanted w WHERE w.job_id = e.job_id AND w.target = e.target)
 ), calm AS (
     DELETE FROM farmhand.notify_episode p WHERE p.job_id = ANY ($1)
-        AND NOT EXISTS (SELECT FROM wanted w WHERE w.job_id = p.job_id)
+        AND NOT (EXISTS (SELECT FROM wanted w WHERE w.job_id = p.job_id)
+            AND EXISTS (SELECT FROM farmhand.notify_edge e WHERE e.job_id = p.job_id))
 )
 INSERT INTO farmhand.notify_edge (job_id, target)
 SELECT w.job_id, w.target FROM wanted w
