@@ -154,3 +154,26 @@ async fn what_roots_job_started_as_another_user_ends_with_it() {
     let listing = farmer.client.list().await.unwrap();
     assert_eq!(listing.find(VICTIM).unwrap().state, State::Running);
 }
+
+/// As a flow does, which gives its tasks a directory of its own.
+#[tokio::test]
+async fn what_carries_a_directory_within_a_jobs_own_lives_and_ends_with_that_job() {
+    let mut farmer = without_cgroups().await;
+    let script = "cd $FARMHAND_RUN_DIR
+        (FARMHAND_RUN_DIR=$FARMHAND_RUN_DIR/flow setsid sleep 1000 & echo $! >orphan); sleep 1000";
+    farmer.spawn(sh(FORGER, script)).await;
+    farmer.spawn(sh(VICTIM, "sleep 1000")).await;
+    let daemon = orphan(&farmer, FORGER).await;
+    for run in 3..=10 {
+        let (result, _) = farmer.run(sh(id(run, 1), "true")).await;
+        assert!(result.succeeded(), "{result:?}");
+    }
+    assert!(alive(daemon), "it is of a job that goes on");
+    farmer
+        .client
+        .kill(FORGER, GRACE, KillReason::Cancel)
+        .await
+        .unwrap();
+    farmer.exited(FORGER).await;
+    assert!(!alive(daemon));
+}

@@ -3,9 +3,10 @@
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::wire::{AttemptId, Kind};
@@ -43,7 +44,7 @@ struct Signs<'a> {
     living: HashSet<AttemptId>,
     by_main: HashMap<i32, AttemptId>,
     by_cgroup: HashMap<String, AttemptId>,
-    by_run_dir: HashMap<&'a [u8], &'a Member<'a>>,
+    by_run_dir: HashMap<&'a Path, &'a Member<'a>>,
     /// Asked for only where a mark is not of its user's.
     by_user: OnceCell<HashMap<u32, Vec<AttemptId>>>,
     /// Until when a mark is waited for that is not there yet.
@@ -134,9 +135,7 @@ impl<'a> Signs<'a> {
         for member in members {
             signs.living.insert(member.id);
             signs.by_main.insert(member.main, member.id);
-            signs
-                .by_run_dir
-                .insert(member.run_dir.as_os_str().as_bytes(), member);
+            signs.by_run_dir.insert(member.run_dir, member);
             let name = member.cgroup.and_then(Path::to_str).and_then(last_two);
             signs
                 .by_cgroup
@@ -145,10 +144,15 @@ impl<'a> Signs<'a> {
         signs
     }
 
+    /// A job gives its processes a directory within its own, as a flow does to its tasks.
+    fn named(&self, mark: &Path) -> Option<&'a Member<'a>> {
+        mark.ancestors().find_map(|dir| self.by_run_dir.get(dir)).copied()
+    }
+
     /// Any process can carry any mark. It is believed of the user that the attempt runs as; and of a user that root's job
     /// became, when no other attempt runs as that user. Else it is of the only attempt of its own user.
     fn by_mark(&self, pid: i32) -> Option<AttemptId> {
-        let named = *self.by_run_dir.get(mark_of(pid, self.until)?.as_slice())?;
+        let named = self.named(&mark_of(pid, self.until)?)?;
         let (user, of_named) = (process::real_user(pid)?, named.user());
         if of_named == Some(user) {
             return Some(named.id);
@@ -174,8 +178,7 @@ impl<'a> Signs<'a> {
 
     /// Whether it carries the mark of an attempt that is over.
     fn of_ended(&self, pid: i32, runs: &Path) -> bool {
-        mark_of(pid, self.until)
-            .is_some_and(|dir| is_below(&dir, runs) && !self.by_run_dir.contains_key(dir.as_slice()))
+        mark_of(pid, self.until).is_some_and(|mark| mark.starts_with(runs) && self.named(&mark).is_none())
     }
 }
 
@@ -199,15 +202,11 @@ fn cgroup_of(pid: i32) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn mark_of(pid: i32, until: Instant) -> Option<Vec<u8>> {
+fn mark_of(pid: i32, until: Instant) -> Option<PathBuf> {
     process::environment(pid, until)
         .split(|b| *b == 0)
         .find_map(|entry| entry.strip_prefix(MARK))
-        .map(<[u8]>::to_vec)
-}
-
-fn is_below(mark: &[u8], runs: &Path) -> bool {
-    mark.starts_with(runs.as_os_str().as_bytes())
+        .map(|mark| OsString::from_vec(mark.to_vec()).into())
 }
 
 /// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now.
@@ -217,7 +216,7 @@ pub fn marked(runs: &Path) -> Vec<Stat> {
     let mut found = process::all();
     found.retain(|stat| {
         let mark = || mark_of(stat.pid, until);
-        stat.pid != own && !stat.is_zombie() && mark().is_some_and(|m| is_below(&m, runs))
+        stat.pid != own && !stat.is_zombie() && mark().is_some_and(|m| m.starts_with(runs))
     });
     found
 }
@@ -242,7 +241,7 @@ pub fn alive(state_dir: &Path, attempts: &[(AttemptId, Kind)]) -> HashSet<Attemp
         let mark = mark_of(stat.pid, until).unwrap_or_default();
         let of = signs
             .iter()
-            .filter(|(_, cgroup, dir)| names(&path).any(|name| name == cgroup) || is_below(&mark, dir));
+            .filter(|(_, cgroup, dir)| names(&path).any(|name| name == cgroup) || mark.starts_with(dir));
         found.extend(of.map(|(id, ..)| *id));
     }
     found

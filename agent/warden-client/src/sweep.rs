@@ -92,9 +92,6 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
         .ok()
         .map(PathBuf::from);
     let cgroup = cgroup.filter(|path| path.is_dir());
-    let mut runs = paths.runs().into_os_string();
-    runs.push("/");
-    let runs = PathBuf::from(runs);
     let mut swept = HashSet::new();
     let since = boottime_ns();
     loop {
@@ -103,7 +100,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
             left.extend(cgroup::processes(cgroup));
             cgroup::kill(cgroup)?;
         }
-        for stat in census::marked(&runs) {
+        for stat in census::marked(&paths.runs()) {
             left.push(stat.pid);
             // EPERM: a setuid child, when we are not root. It is told of as unkillable.
             let _ = process::signal(&stat, Signal::KILL);
