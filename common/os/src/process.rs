@@ -43,20 +43,19 @@ impl Stat {
 }
 
 /// A file that the kernel makes as it is read, with as few calls as that takes: as a rule one to open, read and close it
-/// each. Such a file gives less than was asked for at its end, and where the next record does not fit.
+/// each. Such a file gives less than was asked for at its end, where the next record does not fit, and where more than a page
+/// of memory is asked for.
 pub fn read_small(path: impl AsRef<Path>) -> io::Result<String> {
     const SIZE: usize = 4096;
     const LONGEST_RECORD: usize = 64;
     let file = fs::File::open(path)?;
-    let mut text = Vec::new();
-    loop {
-        text.reserve(SIZE);
-        let room = text.capacity() - text.len();
-        match rustix::io::read(&file, rustix::buffer::spare_capacity(&mut text)) {
-            Ok(count) if count == 0 || room - count >= LONGEST_RECORD => break,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+    let (mut text, mut part, mut count) = (Vec::new(), [0; SIZE], SIZE);
+    while SIZE - count < LONGEST_RECORD {
+        count = match rustix::io::read(&file, &mut part) {
+            Err(rustix::io::Errno::INTR) => continue,
+            read => read?,
+        };
+        text.extend_from_slice(&part[..count]);
     }
     String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
@@ -301,100 +300,4 @@ pub fn name_process(name: &std::ffi::CStr) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_full_of_parentheses_does_not_shift_the_fields() {
-        let text = "7 (a) R 1 (b)) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        let stat = parse_stat(7, text).unwrap();
-        assert_eq!(
-            (stat.state, stat.ppid, stat.pgrp, stat.session, stat.start),
-            ('S', 3, 4, 5, 4711)
-        );
-    }
-
-    #[test]
-    fn a_process_that_starts_programs_one_after_the_other_has_its_environment_all_the_time() {
-        const AGAIN: &str = "exec sh -c \"$0\" \"$0\"";
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", AGAIN, AGAIN])
-            .env("FARMHAND_TEST_MARK", "1")
-            .spawn()
-            .unwrap();
-        let pid = child.id().cast_signed();
-        // A busy machine may keep it from running for longer than is waited in earnest.
-        let patience = Duration::from_secs(10);
-        let marked = || {
-            let environ = environment(pid, Instant::now() + patience);
-            environ
-                .split(|b| *b == 0)
-                .any(|entry| entry == b"FARMHAND_TEST_MARK=1")
-        };
-        let without = (0..20_000).filter(|_| !marked()).count();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(without, 0, "looks that found no mark");
-    }
-
-    extern "C" fn wait_for_ever(_: *mut libc::c_void) -> *mut libc::c_void {
-        loop {
-            // SAFETY: waits for a signal.
-            unsafe { libc::pause() };
-        }
-    }
-
-    #[test]
-    fn a_process_whose_first_thread_has_ended_lives_while_another_does() {
-        // SAFETY: the child starts a thread, and ends its own alone.
-        let pid = unsafe {
-            let pid = libc::fork();
-            if pid == 0 {
-                let mut thread: libc::pthread_t = std::mem::zeroed();
-                let none = std::ptr::null_mut();
-                libc::pthread_create(&raw mut thread, std::ptr::null(), wait_for_ever, none);
-                libc::syscall(libc::SYS_exit, 0);
-            }
-            pid
-        };
-        assert!(pid > 0);
-        let until = Instant::now() + Duration::from_secs(10);
-        let mut seen = stat(pid).unwrap();
-        while seen.state != 'Z' && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-            seen = stat(pid).unwrap();
-        }
-        let environments = [pid, std::process::id().cast_signed()].map(|pid| environment(pid, until));
-        let (resident, ending) = (rss_bytes(pid), is_ending(pid));
-        signal(&seen, Signal::KILL).unwrap();
-        let mut status = 0;
-        // SAFETY: waits for the child just made.
-        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-        assert_eq!((waited, libc::WTERMSIG(status)), (pid, libc::SIGKILL));
-        assert_eq!((seen.state, seen.threads), ('Z', 2));
-        assert!(!seen.is_zombie() && !ending);
-        assert_eq!(environments[0], environments[1]);
-        assert!(resident.is_some_and(|bytes| bytes > 0), "{resident:?}");
-    }
-
-    #[test]
-    fn a_child_is_found_below_its_parent() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let own = std::process::id().cast_signed();
-        let found = descendants(own);
-        assert!(
-            found
-                .iter()
-                .any(|(s, top)| s.pid == child.id().cast_signed() && *top == s.pid)
-        );
-        let seen = stat(child.id().cast_signed()).unwrap();
-        let other = Stat {
-            start: seen.start + 1,
-            ..seen.clone()
-        };
-        signal(&other, Signal::KILL).unwrap();
-        assert!(child.try_wait().unwrap().is_none());
-        signal(&seen, Signal::KILL).unwrap();
-        assert!(!child.wait().unwrap().success());
-    }
-}
+mod tests;
