@@ -68,7 +68,9 @@ async fn the_environment_is_what_was_given_and_who_the_command_runs_as() {
 
 #[tokio::test]
 async fn no_signal_is_ignored_or_blocked_whatever_the_agent_was_started_with() {
-    for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGRTMAX()] {
+    // It may have to be built first, by a child that is waited for.
+    farmhand_tests::bin::farmhand();
+    for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGCHLD, libc::SIGRTMAX()] {
         // SAFETY: this test has a process of its own, in which nobody waits for these.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

@@ -62,13 +62,16 @@ fn reaper(args: &Args) -> io::Result<()> {
     ignore_signals();
     // The agent waits for the end of it.
     rustix::stdio::dup2_stdout(File::open("/dev/null")?)?;
-    match wait_for(&mut warden, &fence)? {
-        Some(status) => log(format_args!(
+    match wait_for(&mut warden, &fence) {
+        Ok(Some(status)) => log(format_args!(
             "reaper: warden {pid} ended ({}); ending its processes",
             status.into_raw()
         )),
-        None => log(format_args!(
+        Ok(None) => log(format_args!(
             "reaper: the end of warden {pid} has come; ending its processes and it"
+        )),
+        Err(error) => log(format_args!(
+            "reaper: waiting for warden {pid} failed ({error}); ending its processes and it"
         )),
     }
     let stuck = sweep::own_children(cgroup.as_deref());

@@ -122,6 +122,12 @@ pub fn stray() -> impl Iterator<Item = i32> {
     named.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
+/// Ends of children can be waited for, whatever this process was started with: of one that ignores SIGCHLD the kernel keeps none.
+pub fn hear_of_children() {
+    // SAFETY: sets a disposition of this process.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// For good. A child of ours inherits it; a command gets the defaults back.
 pub fn ignore_stray() {
     for signal in stray() {
