@@ -179,6 +179,32 @@ async fn what_an_agent_did_not_confirm_is_told_to_the_next_one() {
     }
 }
 
+/// Clock ticks that a process has computed for.
+fn computed(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace();
+    fields
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum()
+}
+
+#[tokio::test]
+async fn a_warden_without_an_agent_sleeps_while_a_command_reports_progress() {
+    let farmer = Farmer::new().await;
+    let script =
+        "for n in $(seq 30); do sleep 0.1; echo >&3; done; echo over >$FARMHAND_RUN_DIR/over; sleep 1000";
+    farmer.spawn(sh(id(1, 1), script)).await;
+    // The last agent, which is gone at once.
+    drop(WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await);
+    let warden = farmer.client.identity().warden_pid;
+    let before = computed(warden);
+    farmer.file(id(1, 1), "over").await;
+    let ticks = computed(warden) - before;
+    assert!(ticks < 20, "{ticks} ticks for 30 lines");
+}
+
 /// System calls of it that read, so far. Those of children join them as soon as they are reaped.
 fn reads(pid: i32) -> u64 {
     let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();

@@ -235,8 +235,11 @@ impl Warden {
         } else {
             self.soft_ns
         };
+        // Without an agent its progress waits for the next one.
+        let heard = self.connections.values().any(|c| c.open_for_notices);
         for attempt in self.living.values() {
-            let own = [attempt.lifecycle.next_wake(), attempt.tell_progress_at];
+            let progress = attempt.tell_progress_at.filter(|_| heard);
+            let own = [attempt.lifecycle.next_wake(), progress];
             wake = own
                 .into_iter()
                 .chain(attempt.resumes())
