@@ -300,12 +300,44 @@ impl Group {
         peak.ok()?.trim().parse().ok()
     }
 
-    /// Whether the kernel ended it for its memory limit.
+    /// Whether the kernel ended it for its memory limit, and not because the machine or a group above had no more.
     pub fn out_of_memory(&self) -> bool {
-        self.memory
-            && read_small(self.path.join("memory.events")).is_ok_and(|t| {
-                t.lines()
-                    .any(|l| l.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
+        self.memory_enforced
+            && read_small(self.path.join("memory.events")).is_ok_and(|text| {
+                let counted = |name| {
+                    let mut counts = text.lines().filter_map(|line| line.strip_prefix(name));
+                    counts.any(|count| count != "0")
+                };
+                counted("oom ") && counted("oom_kill ")
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_killed_for_the_memory_of_the_machine_was_within_its_own_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let out_of_memory = |memory_enforced, oom, oom_kill| {
+            let events = format!("low 0\nhigh 0\nmax 9\noom {oom}\noom_kill {oom_kill}\noom_group_kill 0\n");
+            fs::write(dir.path().join("memory.events"), events).unwrap();
+            let group = Group {
+                path: dir.path().to_owned(),
+                memory: true,
+                memory_enforced,
+                processes_enforced: false,
+            };
+            group.out_of_memory()
+        };
+        assert!(out_of_memory(true, 3, 2));
+        assert!(!out_of_memory(true, 0, 1), "the machine had no more");
+        assert!(!out_of_memory(true, 3, 0), "the kernel killed nothing");
+        assert!(!out_of_memory(false, 0, 1), "there is no limit");
+        assert!(
+            !out_of_memory(false, 1, 1),
+            "a limit that the job gave to a part of itself"
+        );
     }
 }
