@@ -297,7 +297,7 @@ impl Group {
     /// The most memory that all its processes ever had together; None where the kernel does not count it.
     pub fn memory_peak(&self) -> Option<u64> {
         let peak = self.memory.then(|| read_small(self.path.join("memory.peak")))?;
-        peak.ok()?.trim().parse().ok()
+        peak.ok()?.trim().parse().ok().filter(|bytes| *bytes > 0)
     }
 
     /// Whether the kernel ended it for its memory limit, and not because the machine or a group above had no more.

@@ -44,7 +44,6 @@ pub(crate) struct Attempt {
     pub leftovers: u32,
     /// Highest seen where the warden watches instead of the kernel.
     pub watched_rss: u64,
-    pub limit_hit: Option<KillReason>,
     pub children: ChildrenEnding,
     pub tell_progress_at: Option<u64>,
     last_told_progress: u64,
@@ -95,7 +94,6 @@ impl Attempt {
             checkpoint: None,
             leftovers: 0,
             watched_rss: 0,
-            limit_hit: None,
             children: ChildrenEnding::default(),
             tell_progress_at: None,
             last_told_progress: 0,
@@ -310,9 +308,9 @@ impl Attempt {
             .as_ref()
             .and_then(Group::cpu_us)
             .unwrap_or((usage.user_us, usage.sys_us));
+        let killed = self.lifecycle.killed();
         let out_of_memory = self.group.as_ref().is_some_and(Group::out_of_memory);
-        let peak = self.group.as_ref().and_then(Group::memory_peak).unwrap_or(0);
-        let killed = self.limit_hit.or(self.lifecycle.killed());
+        let peak = self.group.as_ref().and_then(Group::memory_peak);
         let result = AttemptResult {
             ending,
             killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),
@@ -322,11 +320,7 @@ impl Attempt {
             ended_ns: now,
             user_us: user_us.max(usage.user_us),
             sys_us: sys_us.max(usage.sys_us),
-            max_rss_bytes: if peak > 0 {
-                peak
-            } else {
-                usage.max_rss_bytes.max(self.watched_rss)
-            },
+            max_rss_bytes: peak.unwrap_or(usage.max_rss_bytes.max(self.watched_rss)),
             leftovers: self.leftovers,
             checkpoint: self.checkpoint.clone(),
             output: self.output.stats().clone(),

@@ -51,7 +51,7 @@ pub(crate) fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFai
 /// Tells the warden and leaves with what a shell would have said.
 pub(crate) fn fail(failure: StartFailure) -> ! {
     let text = serde_json::to_vec(&failure).unwrap_or_default();
-    // SAFETY: writes an initialised buffer, shorter than PIPE_BUF; then ends this child only.
+    // SAFETY: writes an initialised buffer; then ends this child only.
     unsafe {
         libc::write(fd::START_ERROR, text.as_ptr().cast(), text.len());
         libc::_exit(failure.exit_code)
