@@ -1,5 +1,6 @@
 //! Memory and process limits, enforced by the kernel or watched by the warden.
 
+use farmhand_core::definition::Command;
 use farmhand_warden_client::wire::*;
 
 use super::harness::*;
@@ -84,4 +85,29 @@ async fn a_job_without_limits_has_those_of_the_policy_and_one_with_limits_its_ow
         );
         assert!(farmer.run(own).await.0.succeeded());
     }
+}
+
+#[tokio::test]
+async fn a_memory_limit_holds_for_the_command_and_not_for_what_the_warden_keeps() {
+    needs_root();
+    let mut farmer = Farmer::new().await;
+    for run in 1..=30 {
+        let mut request = argv(id(run, 1), &["/bin/true"]);
+        request.extra = "x".repeat(1 << 20).into();
+        assert!(farmer.run(request).await.0.succeeded());
+    }
+    let mut limited = argv(id(31, 1), &["true"]);
+    limited.user = Some("nobody".into());
+    limited.policy = policy(farmer.dir.path(), "users = ['nobody']");
+    limited.limits.memory = Some(16 << 20);
+    let mut missing = limited.clone();
+    let (result, _) = farmer.run(limited).await;
+    assert_eq!(result.ending, Ending::Exited { code: 0 });
+    missing.id = id(32, 1);
+    missing.command = Command::Argv(vec!["no-such-command".into()]);
+    let (result, _) = farmer.run(missing).await;
+    assert!(
+        matches!(&result.ending, Ending::StartFailed(failure) if failure.stage == Stage::Exec),
+        "{result:?}"
+    );
 }

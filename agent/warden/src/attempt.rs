@@ -158,6 +158,11 @@ impl Attempt {
         false
     }
 
+    /// Whether its command is executed, or could not be.
+    pub(crate) fn executes(&self) -> bool {
+        self.pipes.start_error.is_none()
+    }
+
     fn feed(&mut self, poller: &Poller) {
         let Some((fd, sent)) = &mut self.pipes.stdin else {
             return;

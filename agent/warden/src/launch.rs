@@ -166,7 +166,6 @@ fn programs(request: &SpawnRequest, checked: Option<&Path>) -> Vec<PathBuf> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     restore: Restore,
-    memory: Option<u64>,
     nice: Option<i32>,
     umask: u32,
 }
@@ -175,13 +174,12 @@ impl Setting {
     pub(crate) fn of(plan: &Plan) -> Setting {
         Setting {
             restore: plan.restore,
-            memory: plan.request.limits.memory,
             nice: plan.request.nice,
             umask: plan.request.umask.unwrap_or(0o022),
         }
     }
 
-    /// A session of its own, with the signals, limits, nice value and umask that its job has.
+    /// A session of its own, with the signals, open files, nice value and umask that its job has.
     pub(crate) fn apply(&self) -> Result<(), Failed> {
         // SAFETY: this child leads no process group, so it cannot fail.
         unsafe { libc::setsid() };
@@ -206,15 +204,6 @@ impl Setting {
                 libc::write(score, c"0".as_ptr().cast(), 1);
                 libc::close(score);
             }
-            if let Some(bytes) = self.memory {
-                let mut limit: libc::rlimit = std::mem::zeroed();
-                libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit);
-                limit.rlim_max = limit.rlim_max.min(bytes);
-                limit.rlim_cur = limit.rlim_max;
-                if libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) != 0 {
-                    return Err(Failed::now(Step::Memory));
-                }
-            }
             if let Some(nice) = self.nice
                 && libc::setpriority(libc::PRIO_PROCESS, 0, nice) != 0
             {
@@ -230,6 +219,7 @@ impl Setting {
 #[derive(Debug)]
 pub(crate) struct Launch {
     no_new_privs: bool,
+    memory: Option<u64>,
     cwd: *const c_char,
     programs: (*const *const c_char, usize),
     /// They are places of the search path.
@@ -288,6 +278,7 @@ impl Launch {
             .map_err(|error| system(Stage::Exec, "memory for its arguments", &error))?;
         Ok(Launch {
             no_new_privs,
+            memory: request.limits.memory,
             // SAFETY: the list has one.
             cwd: unsafe { *cwd },
             programs: (found.cast_const(), programs.len()),
@@ -310,6 +301,16 @@ impl Launch {
             }
             if libc::chdir(self.cwd) != 0 {
                 return Failed::now(Step::Cwd);
+            }
+            // Last: this copy of the warden may have more memory than the command is to have, and need some of it.
+            if let Some(bytes) = self.memory {
+                let mut limit: libc::rlimit = std::mem::zeroed();
+                libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit);
+                limit.rlim_max = limit.rlim_max.min(bytes);
+                limit.rlim_cur = limit.rlim_max;
+                if libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) != 0 {
+                    return Failed::now(Step::Memory);
+                }
             }
             let (programs, count) = self.programs;
             let mut worst = Failed {

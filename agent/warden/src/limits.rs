@@ -54,7 +54,11 @@ impl Warden {
                 continue;
             };
             let members = tree::members(attempt, self.census.of(id));
-            let rss: u64 = members.iter().filter_map(|s| process::rss_bytes(s.pid)).sum();
+            let rss = match attempt.executes() {
+                true => members.iter().filter_map(|s| process::rss_bytes(s.pid)).sum(),
+                // A copy of the warden, of its size.
+                false => 0,
+            };
             attempt.watched_rss = attempt.watched_rss.max(rss);
             let reason = if attempt.memory_watched().is_some_and(|most| rss > most) {
                 KillReason::LimitMemory
