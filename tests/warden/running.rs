@@ -95,6 +95,19 @@ async fn no_signal_is_ignored_or_blocked_whatever_the_agent_was_started_with() {
 }
 
 #[tokio::test]
+async fn a_command_is_as_likely_a_victim_of_the_oom_killer_as_the_agent_was_when_it_started_the_warden() {
+    // This test has a process of its own.
+    std::fs::write("/proc/self/oom_score_adj", "300").unwrap();
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::new().await;
+        let mut request = argv(id(1, 1), &["cat", "/proc/self/oom_score_adj"]);
+        request.isolation = isolation;
+        let (_, output) = farmer.run(request).await;
+        assert_eq!(output.stdout, "300\n");
+    }
+}
+
+#[tokio::test]
 async fn user_groups_umask_nice_directory_and_stdin_are_as_asked() {
     needs_root();
     for isolation in [Isolation::Cgroup, Isolation::Pid] {

@@ -18,9 +18,10 @@ pub(crate) struct Args {
     pub soft_ns: u64,
     pub max_attempts: u32,
     pub no_cgroup: bool,
-    /// The warden's only: its parent, the lock both hold, the timer that tells the reaper of the fence, and where attempts
-    /// get their cgroups.
+    /// The warden's only: its parent, what a command's `oom_score_adj` is, the lock both hold, the timer that tells the reaper of
+    /// the fence, and where attempts get their cgroups.
     pub parent: i32,
+    pub oom_score_adj: i32,
     pub lock_fd: i32,
     pub fence_fd: i32,
     pub cgroup: Option<PathBuf>,
@@ -41,6 +42,7 @@ impl Args {
             max_attempts: 2048,
             no_cgroup: false,
             parent: 0,
+            oom_score_adj: 0,
             lock_fd: -1,
             fence_fd: -1,
             cgroup: None,
@@ -89,6 +91,7 @@ impl Args {
             "--soft" => self.soft_ns = number(name, value)?,
             "--max-attempts" => self.max_attempts = number(name, value)?,
             "--parent" => self.parent = number(name, value)?,
+            "--oom-score-adj" => self.oom_score_adj = number(name, value)?,
             "--lock-fd" => self.lock_fd = number(name, value)?,
             "--fence-fd" => self.fence_fd = number(name, value)?,
             _ => return Err(format!("unknown argument {name}")),

@@ -47,6 +47,7 @@ impl Captive {
             max_attempts: 0,
             no_cgroup: true,
             parent: 0,
+            oom_score_adj: 0,
             lock_fd: -1,
             fence_fd: -1,
             cgroup: None,

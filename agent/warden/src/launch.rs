@@ -3,7 +3,7 @@
 //! `Failed::leave` may allocate: the heap may not be there.
 
 use std::ffi::{CString, c_char};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -190,7 +190,7 @@ impl Setting {
             rlim_cur: unlimited(current),
             rlim_max: unlimited(maximum),
         };
-        // SAFETY: limits of this process, from initialised values; the file's name and content are static.
+        // SAFETY: limits of this process, from initialised values; the file's name is static, and what is written to it is on the stack.
         unsafe {
             if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files) != 0 {
                 return Err(Failed::now(Step::OpenFiles));
@@ -201,7 +201,11 @@ impl Setting {
                 libc::O_WRONLY | libc::O_CLOEXEC,
             );
             if score >= 0 {
-                libc::write(score, c"0".as_ptr().cast(), 1);
+                let mut text = [0_u8; 12];
+                let mut rest = &mut text[..];
+                let _ = write!(rest, "{}", self.restore.oom_score_adj);
+                let left = rest.len();
+                libc::write(score, text.as_ptr().cast(), text.len() - left);
                 libc::close(score);
             }
             if let Some(nice) = self.nice

@@ -72,13 +72,21 @@ fn one_line(text: &str) -> String {
     farmhand_core::sanitize::printable(text).replace('\n', "\u{fffd}")
 }
 
-/// The out-of-memory killer would end every job at once by choosing one of these two. Needs privilege.
-fn protect_from_oom() {
-    let _ = std::fs::write("/proc/self/oom_score_adj", "-900");
+/// The out-of-memory killer would end every job at once by choosing one of these two. Needs privilege. Answers what a command gets
+/// back: of an agent's own protection it has nothing.
+fn protect_from_oom() -> i32 {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    const PROTECTED: i32 = -900;
+    let text = std::fs::read_to_string(FILE).unwrap_or_default();
+    let before = text.trim().parse().unwrap_or(0);
+    if before > PROTECTED {
+        let _ = std::fs::write(FILE, PROTECTED.to_string());
+    }
+    before.max(0)
 }
 
 /// Room for the pipes of many attempts; answers what a command gets back.
-fn raise_limits() -> plan::Restore {
+fn raise_limits(oom_score_adj: i32) -> plan::Restore {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
     let open_files = (before.current, before.maximum);
@@ -91,7 +99,7 @@ fn raise_limits() -> plan::Restore {
     );
     plan::Restore {
         open_files,
-        oom_score_adj: 0,
+        oom_score_adj,
         ignored: child::ignored_signals(),
     }
 }

@@ -45,7 +45,7 @@ fn reaper(args: &Args) -> io::Result<()> {
     // Fails only for a group leader, which then has its own session already or was started by hand.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-    super::protect_from_oom();
+    let oom_score_adj = super::protect_from_oom();
     let lock = take_lock(args, &paths)?;
     let left = sweep::leftovers(&paths)?;
     if left != (Gone::Empty { swept: 0 }) {
@@ -56,7 +56,7 @@ fn reaper(args: &Args) -> io::Result<()> {
     let cgroup = make_cgroup(args, &paths);
     let fence = Alarm::new()?;
     fence.set(BootInstant(args.deadline_ns))?;
-    let mut warden = start_warden(args, &lock, &fence, cgroup.as_deref())?;
+    let mut warden = start_warden(args, oom_score_adj, &lock, &fence, cgroup.as_deref())?;
     let pid = warden.id().cast_signed();
     lock::hold_for(&lock, &[std::process::id().cast_signed(), pid])?;
     ignore_signals();
@@ -126,6 +126,7 @@ fn make_cgroup(args: &Args, paths: &Paths) -> Option<std::path::PathBuf> {
 
 fn start_warden(
     args: &Args,
+    oom_score_adj: i32,
     lock: &File,
     fence: &Alarm,
     cgroup: Option<&std::path::Path>,
@@ -146,6 +147,7 @@ fn start_warden(
         command.args(["--address", address]);
     }
     command.args(["--parent", &std::process::id().to_string()]);
+    command.args(["--oom-score-adj", &oom_score_adj.to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
     command.args(["--fence-fd", &fence.as_raw_fd().to_string()]);
     if let Some(cgroup) = cgroup {

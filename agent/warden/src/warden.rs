@@ -114,7 +114,7 @@ impl Warden {
         child::close_on_exec(args.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let restore = super::raise_limits();
+        let restore = super::raise_limits(args.oom_score_adj);
         args.max_attempts = args.max_attempts.min(super::room_for_attempts());
         let paths = Paths::new(&args.state_dir, args.kind);
         Self::with(args, paths, restore, fence, lock)
