@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 
+use farmhand_core::definition::Isolation;
+
 use super::harness::*;
 
 const RUNS: i64 = 50;
@@ -100,4 +102,20 @@ async fn a_command_costs_no_more_system_calls_than_it_did() {
     assert!(child_each <= 21, "{child_each} each: {children:?}");
     // Its timers are set for what changes, which is nothing here.
     assert!(own.of("timerfd_settime") < RUNS / 5, "{own:?}");
+}
+
+/// Without a memory controller the kernel tells the most that a command's process had, and counts the copy of the warden that it began as.
+#[tokio::test]
+async fn the_memory_of_the_warden_is_not_told_as_that_of_a_command() {
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = false).await;
+        let mut small = argv(id(1, 1), &["/bin/true"]);
+        small.isolation = isolation;
+        let (result, _) = farmer.run(small).await;
+        assert_eq!(result.max_rss_bytes, 0, "unknown");
+        let mut large = sh(id(2, 1), "x=$(head -c 100000000 /dev/zero | tr '\\0' x); true");
+        large.isolation = isolation;
+        let (result, _) = farmer.run(large).await;
+        assert!(result.max_rss_bytes > 100_000_000, "{result:?}");
+    }
 }

@@ -18,7 +18,7 @@ async fn a_command_runs_and_its_status_and_output_are_told() {
         (result.output.bytes, result.output.dropped_bytes, result.killed),
         (8, 0, None)
     );
-    assert!(result.max_rss_bytes > 0 && result.ended_ns > result.started_ns);
+    assert!(result.ended_ns > result.started_ns);
 }
 
 #[tokio::test]

@@ -173,7 +173,7 @@ pub(crate) fn detail(result: &AttemptResult) -> Value {
         "exit_code": result.exit_code(),
         "signal": result.signal(),
         "cpu_ms": (result.user_us + result.sys_us) / 1000,
-        "max_rss_bytes": result.max_rss_bytes,
+        "max_rss_bytes": Some(result.max_rss_bytes).filter(|bytes| *bytes > 0),
         "leftovers": result.leftovers,
     })
 }

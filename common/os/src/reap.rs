@@ -8,7 +8,8 @@ pub struct Usage {
     pub user_us: u64,
     /// Microseconds in the kernel on its behalf.
     pub sys_us: u64,
-    /// The most resident memory it ever had.
+    /// The most resident memory it ever had. 0 when that is not more than this process's own: so much every child is said to have
+    /// had, because it began as a copy.
     pub max_rss_bytes: u64,
 }
 
@@ -39,12 +40,25 @@ fn wait(pid: i32) -> Option<Reaped> {
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let pid = libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage);
-        (pid > 0).then_some(Reaped {
+        (pid > 0).then(|| Reaped {
             pid,
             status,
-            usage: usage.into(),
+            usage: beyond_own(usage.into()),
         })
     }
+}
+
+fn beyond_own(mut usage: Usage) -> Usage {
+    // SAFETY: fills initialised plain data.
+    let own: Usage = unsafe {
+        let mut own: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut own);
+        own.into()
+    };
+    if usage.max_rss_bytes <= own.max_rss_bytes {
+        usage.max_rss_bytes = 0;
+    }
+    usage
 }
 
 impl From<libc::rusage> for Usage {

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use farmhand_os::reap::{self, Peek, Usage};
+use farmhand_os::reap::{self, Peek};
 
 /// A child that ended. Its number, and so its group's, stays taken until it is reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,7 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// Unknown for what a shell of ours waited for.
     pub cpu: Option<Duration>,
-    /// Unknown when it is not more than this process's own: that much every child is said to have had,
-    /// because it began as a copy.
+    /// Unknown when it is not more than this process's own.
     pub max_rss_bytes: Option<u64>,
 }
 
@@ -63,20 +62,9 @@ impl Ended {
             code: status.code(),
             signal: status.signal(),
             cpu: Some(Duration::from_micros(usage.user_us + usage.sys_us)),
-            max_rss_bytes: Some(usage.max_rss_bytes).filter(|most| *most > own_peak()),
+            max_rss_bytes: Some(usage.max_rss_bytes).filter(|most| *most > 0),
         }
     }
-}
-
-/// This process's own largest size.
-fn own_peak() -> u64 {
-    // SAFETY: fills initialised plain data.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    Usage::from(usage).max_rss_bytes
 }
 
 /// Until when a process may run, and why it was asked to end.

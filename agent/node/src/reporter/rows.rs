@@ -28,7 +28,7 @@ fn seen(e: &Ended, dropped: u64) -> (Option<i32>, Option<i32>, Measured) {
         started_at: Timestamp::from_millisecond(r.started_wall_ms).ok(),
         ran_ms: i64::try_from(r.ran().as_millis()).ok(),
         cpu_ms: signed((r.user_us + r.sys_us) / 1000),
-        max_rss_bytes: signed(r.max_rss_bytes),
+        max_rss_bytes: signed(r.max_rss_bytes).filter(|bytes| *bytes > 0),
         output_bytes: signed(r.output.bytes),
         output_dropped: signed(dropped),
     };

@@ -135,7 +135,7 @@ pub struct AttemptResult {
     pub user_us: u64,
     /// The same, spent in the kernel.
     pub sys_us: u64,
-    /// Of the largest process; of the whole tree where the memory controller is available.
+    /// Of the largest process, 0 when it was smaller than the warden's; of the whole tree where the memory controller is available.
     pub max_rss_bytes: u64,
     /// Processes that outlived the main one and were ended.
     pub leftovers: u32,
