@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use farmhand_tests::freezer::Frozen;
 use farmhand_tests::wait::eventually;
 
 use super::fixture::*;
@@ -109,4 +110,36 @@ fn a_directory_is_named_after_a_failure_unless_it_goes_with_the_run_that_the_flo
         given.contains(&format!("the output of each task is in {}", log.display())),
         "{given}"
     );
+}
+
+/// The freezer stands for a system call that does not return: the SIGKILL of the task stays pending.
+#[test]
+fn whoever_waits_for_a_killed_flow_is_woken_though_one_of_its_tasks_cannot_be_killed_yet() {
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str| files.path().join(name);
+    let body = "cd DIR\n[ -e a.pid ] && exit 0\necho $FARMHAND_DEPS >a.deps\necho $$ >a.new\nmv a.new a.pid\nsleep 60\n";
+    let dir = scripts(&[("a", &body.replace("DIR", path(&files)))]);
+    let run_dir = path(&files).to_owned() + "/run";
+    let mut engine = command(&["run", "--run-dir", &run_dir, path(&dir)])
+        .spawn()
+        .unwrap();
+    let bound = Duration::from_secs(20);
+    let pid: i32 = eventually("the task runs", bound, || {
+        fs::read_to_string(file("a.pid")).map_err(|e| e.to_string())
+    })
+    .trim()
+    .parse()
+    .unwrap();
+    let frozen = Frozen::new(pid);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let deps = fs::read_to_string(file("a.deps")).unwrap();
+    let waited = flow(&["wait", "a", "--deps", deps.trim(), "--timeout", "20s"]);
+    assert_eq!(waited.status.code(), Some(10), "{}", text(&waited.stderr));
+    let resumed = command(&["run", "--resume", "--run-dir", &run_dir, path(&dir)])
+        .spawn()
+        .unwrap();
+    drop(frozen);
+    let resumed = resumed.wait_with_output().unwrap();
+    assert_eq!(resumed.status.code(), Some(0));
 }

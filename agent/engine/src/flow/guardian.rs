@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -25,6 +25,10 @@ const ALONE: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at what still lives.
 const LOOK: Duration = Duration::from_millis(10);
+/// What lives for longer after SIGKILL hangs in a system call, or may not be killed: nobody is to wait for it.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks from then on.
+const LOOK_LATER: Duration = Duration::from_secs(1);
 
 /// Where the line and the lock are in the guardian; the locks of tasks follow them.
 const LINE: i32 = 3;
@@ -119,13 +123,18 @@ fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared, locks: &Lock
         }
     }
     let _ = (&lock).write_all(RunDir::ENDING);
-    end_tasks(dir, (spared == Spared::Daemons).then_some(&sessions));
-    drop(held);
+    let sessions = (spared == Spared::Daemons).then_some(&sessions);
+    let ended = end_tasks(dir, sessions, LOOK, Some(ENDS_WITHIN));
+    let held = (!ended).then_some(held);
     let mut fifos = Directory::open(&dir.deps()).and_then(Fifos::new);
     if let Ok(fifos) = &mut fifos {
         let _ = fifos.recover();
         fifos.settle(ALONE);
     }
+    if !ended {
+        end_tasks(dir, sessions, LOOK_LATER, None);
+    }
+    drop(held);
     // An engine that resumes the flow does the same with these FIFOs.
     drop(lock);
     if let Ok(fifos) = &mut fifos {
@@ -175,20 +184,26 @@ fn keep_only(line: OwnedFd, lock: BorrowedFd<'_>, locks: &Locks) -> (File, File,
     }
 }
 
-/// Kills the processes of the engine's tasks, of these sessions alone where some are given, and returns when none lives.
-fn end_tasks(dir: &RunDir, sessions: Option<&Vec<i32>>) {
+/// Kills the processes of the engine's tasks, of these sessions alone where some are given, for as long as one lives, at most for `within`.
+/// Whether none does.
+fn end_tasks(dir: &RunDir, sessions: Option<&Vec<i32>>, look: Duration, within: Option<Duration>) -> bool {
+    let began = Instant::now();
     let mut mark = b"FARMHAND_RUN_DIR=".to_vec();
     mark.extend(dir.path().as_os_str().as_bytes());
     // Twice: a process that was being started at the first look bears its mark at the second.
     let mut empty = 0;
     while empty < 2 {
+        if within.is_some_and(|within| began.elapsed() > within) {
+            return false;
+        }
         let found = tasks(&mark, sessions);
         for stat in &found {
             let _ = process::signal(stat, rustix::process::Signal::KILL);
         }
         empty = if found.is_empty() { empty + 1 } else { 0 };
-        std::thread::sleep(LOOK);
+        std::thread::sleep(look);
     }
+    true
 }
 
 /// What bears the mark and, because programs like sudo clear the environment, everything below it.
