@@ -215,3 +215,39 @@ async fn events_are_followed_through_a_restart_of_the_database_each_once() {
         .expect("one of ours");
     assert!(wanted[from..].starts_with(&told), "{told:?} of {wanted:?}");
 }
+
+/// A function that the statement of an end calls is away for a while: an upgrade that goes wrong and is put right, say.
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_wait_while_somebody_repairs_the_schema() {
+    let jobs = "[job.brief]\ncommand = [WITNESS, 'until=@DIR@/go']\n";
+    let farm = Farm::new().ttl(CALM).jobs(jobs).start().await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(farm.submit("brief").await);
+    }
+    for run in &runs {
+        farm.lives(*run, 1).await;
+    }
+    let away = "ALTER FUNCTION farmhand.ended RENAME TO ended_away";
+    farm.sql.batch_execute(away).await.expect("no such function");
+    std::fs::write(farm.dir().join("go"), "").expect("a file");
+    let refusals = || farm.agents[0].log().matches("cannot be written down").count();
+    // Each once, and 30 s later one of them, which is enough to see that nothing has changed.
+    farm.eventually("ends are refused", 3 * SOON, async || match refusals() {
+        n if n > runs.len() => Ok(()),
+        n => Err(format!("{n} refusals")),
+    })
+    .await;
+    let back = "ALTER FUNCTION farmhand.ended_away RENAME TO ended";
+    farm.sql.batch_execute(back).await.expect("the function");
+    for run in &runs {
+        let done = farm.over(*run, 3 * SOON).await;
+        assert_eq!(
+            (done.state.as_str(), done.attempt, done.exit_code),
+            ("succeeded", 1, Some(0)),
+            "{done:?}"
+        );
+    }
+    assert_eq!(refusals(), 4);
+    farm.check().await;
+}

@@ -131,8 +131,14 @@ impl StoreError {
         matches!(self, Self::Sql { code, .. } if code == SqlState::QUERY_CANCELED.code())
     }
 
-    /// Whether the database understood the statement and would refuse it again as it is. Everything else passes, or
-    /// somebody fixes it: an outage, a deadlock, a full disk, a right that was taken away.
+    /// Whether something of the database is broken that somebody may repair: the schema (42), an index or a page (XX).
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Self::Sql { code, .. } if code.starts_with("42") || code.starts_with("XX"))
+    }
+
+    /// Whether the database answered and would refuse the statement again as it is, unless it [is broken](Self::is_broken)
+    /// and repaired. Everything else passes, or somebody fixes it: an outage, a deadlock, a full disk, a right that was
+    /// taken away.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Sql { code, .. } => !PASSING.iter().any(|class| code.starts_with(class)),
@@ -342,9 +348,18 @@ mod tests {
             let error = told("ERROR", code).await;
             assert!(!error.is_refusal() && !error.is_away(), "{code}: {error}");
         }
-        for code in ["22P05", "23514", "42703", "XX000"] {
+        for code in ["22P05", "23514", "P0001"] {
             let error = told("ERROR", code).await;
-            assert!(error.is_refusal(), "{code}: {error}");
+            assert!(error.is_refusal() && !error.is_broken(), "{code}: {error}");
+        }
+    }
+
+    /// The statement and its values may be good: less in it would not help.
+    #[tokio::test]
+    async fn a_schema_or_an_index_that_is_broken_is_no_fault_of_the_value() {
+        for code in ["42703", "42883", "XX000", "XX001", "XX002"] {
+            let error = told("ERROR", code).await;
+            assert!(error.is_refusal() && error.is_broken(), "{code}: {error}");
         }
     }
 }

@@ -29,14 +29,15 @@ impl EventRows {
         !self.waiting.is_empty() && Instant::now() >= self.again
     }
 
-    /// Writes them down; whether none is left. What fails while the database is away waits for the next time.
+    /// Writes them down; whether none is left. What fails while the database is away or broken waits for the
+    /// next time.
     pub(super) async fn record(&mut self, db: &Db) -> bool {
         let mut set = EVENT_SET;
         while !self.waiting.is_empty() {
             let n = set.min(self.waiting.len());
             match record_events(db, &self.waiting[..n]).await {
                 Ok(()) => drop(self.waiting.drain(..n)),
-                Err(e) if !e.is_refusal() => {
+                Err(e) if !e.is_refusal() || e.is_broken() => {
                     tracing::debug!("{} events wait: {e}", self.waiting.len());
                     let pause = if is_slow(&e) { SLOW_AGAIN } else { SHIP_EVERY };
                     self.again = Instant::now() + pause;

@@ -12,7 +12,7 @@ mod ship;
 mod starts;
 mod tasks;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,8 +56,8 @@ pub(crate) struct Reporter {
     row_bell: RowBell,
     /// Ends of rounds that wait until claims are open.
     closed: Vec<Ended>,
-    /// Ends whose statement took too long, each by itself, and when they are tried again.
-    slow: Vec<Ended>,
+    /// Ends whose statement took too long or was refused, each by itself, and when they are tried again.
+    slow: VecDeque<Ended>,
     slow_again: Instant,
 }
 
@@ -83,7 +83,7 @@ impl Reporter {
             run_log,
             row_bell,
             closed: Vec::new(),
-            slow: Vec::new(),
+            slow: VecDeque::new(),
             slow_again: Instant::now(),
         }
     }

@@ -19,20 +19,21 @@ use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
 
-/// How long waits what a statement took too long for: while it is tried again, everything else waits.
+/// How long waits what a statement took too long for, or what is broken: while it is tried again, everything else waits.
 pub(super) const SLOW_AGAIN: Duration = Duration::from_secs(30);
 
 impl Reporter {
-    /// Ends that had to wait: for open claims, or for a statement that took too long.
+    /// Ends that had to wait: for open claims, for a statement that took too long, or for somebody who repairs the database.
     pub(super) async fn settle_waiting(&mut self) {
         let closed = std::mem::take(&mut self.closed);
         if !closed.is_empty() {
             self.settle(closed).await;
         }
-        if !self.slow.is_empty() && Instant::now() >= self.slow_again {
-            for end in std::mem::take(&mut self.slow) {
-                self.settle(vec![end]).await;
-            }
+        // One that has to wait again ends this: each may take as long as a statement may.
+        while Instant::now() >= self.slow_again
+            && let Some(end) = self.slow.pop_front()
+        {
+            self.settle(vec![end]).await;
         }
     }
 
@@ -54,17 +55,20 @@ impl Reporter {
                         Box::pin(self.settle(rest)).await;
                         return;
                     }
-                    if let [only] = ended.as_mut_slice() {
-                        // It would be refused for ever; its run would be held as long.
+                    if let [only] = ended.as_mut_slice()
+                        && (e.is_refusal() || is_slow(&e))
+                    {
                         if e.is_refusal() {
                             tracing::error!("run {} cannot be written down: {e}", only.assignment.run_id);
-                            if !only.shorten(&e.to_string()) {
-                                return;
+                        }
+                        let less = e.is_refusal() && !e.is_broken() && only.shorten(&e.to_string());
+                        if !less {
+                            // Perhaps somebody has locked its run, or repairs the schema. The others need not wait for that.
+                            self.slow.extend(ended);
+                            let now = Instant::now();
+                            if now >= self.slow_again {
+                                self.slow_again = now + SLOW_AGAIN;
                             }
-                        } else if is_slow(&e) {
-                            // Perhaps somebody has locked its run. The others need not wait for that.
-                            self.slow.append(&mut ended);
-                            self.slow_again = Instant::now() + SLOW_AGAIN;
                             return;
                         }
                     }

@@ -56,7 +56,7 @@ impl Starts {
             match protocol::started(db, &me, &starts).await {
                 Ok(begun) if begun.iter().any(|b| b.of_row) => row_bell.ring(),
                 Ok(_) => {}
-                Err(e) if e.is_refusal() => tracing::error!("starts cannot be shown: {e}"),
+                Err(e) if e.is_refusal() && !e.is_broken() => tracing::error!("starts cannot be shown: {e}"),
                 Err(e) => {
                     tracing::debug!("starts wait: {e}");
                     if is_slow(&e) {
