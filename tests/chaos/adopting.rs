@@ -86,3 +86,38 @@ async fn an_agent_starts_though_a_warden_is_stopped_while_it_is_adopted() {
     send(warden, libc::SIGCONT);
     adopting.succeeds(1).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_adopted_keeps_its_slot_number() {
+    let jobs = "[job.slot]\ncommand = 'echo $FARMHAND_SLOT > slot; mv slot @DIR@/slot.$FARMHAND_RUN; \
+        until [ -e @DIR@/end.$FARMHAND_RUN ]; do sleep 0.1; done'\n";
+    let mut farm = Farm::new().ttl(CALM).jobs(jobs).start().await;
+    let slot = async |farm: &Farm| {
+        let run = farm.submit("slot").await;
+        let file = farm.dir().join(format!("slot.{run}"));
+        let told = farm.eventually("it knows its slot", SOON, async || {
+            std::fs::read_to_string(&file).map_err(|e| e.to_string())
+        });
+        (run, told.await.trim().to_owned())
+    };
+    let end = async |farm: &Farm, run: i64| {
+        std::fs::write(farm.dir().join(format!("end.{run}")), "").expect("a file");
+        farm.succeeds(run).await;
+    };
+    let (first, second) = (slot(&farm).await, slot(&farm).await);
+    assert_eq!((first.1.as_str(), second.1.as_str()), ("1", "2"));
+    end(&farm, first.0).await;
+    farm.agents[0].kill();
+    farm.agents[0].start().await;
+    let third = slot(&farm).await;
+    let fourth = slot(&farm).await;
+    assert_eq!(
+        (third.1.as_str(), fourth.1.as_str()),
+        ("1", "3"),
+        "the second has 2"
+    );
+    for (run, _) in [second, third, fourth] {
+        end(&farm, run).await;
+    }
+    farm.check().await;
+}

@@ -1,6 +1,7 @@
 //! Where runs may be: labels, each node, cordons; and what a kill -9 changes about it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_tests::farm::{Farm, SOON, TTL};
@@ -168,19 +169,34 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     farm.check().await;
 }
 
+/// The one agent reads this file, which alone says how many slots there are.
+fn configured(farm: &mut Farm, text: &str) -> PathBuf {
+    let config = farm.dir().join("agent.toml");
+    std::fs::write(&config, text).expect("a configuration");
+    let arguments = &mut farm.agents[0].arguments;
+    arguments.retain(|a| a != "--slots" && a != "4");
+    arguments.extend(["--config".to_owned(), config.display().to_string()]);
+    config
+}
+
+/// The node's row has so many slots.
+async fn slots(farm: &Farm, wanted: i32) {
+    farm.eventually("the row has the slots", SOON, async || {
+        let sql = "SELECT coalesce(max(slots), 0) FROM farmhand.node";
+        match farm.value::<i32>(sql).await {
+            found if found == wanted => Ok(()),
+            found => Err(format!("{found} slots\n{}", farm.agents[0].log_tail(10))),
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_changes_slots_and_labels_of_a_running_agent_and_costs_its_jobs_nothing() {
     let jobs = "[job.gpu]\nwhere = { gpu = 'yes' }\ncommand = [WITNESS, '50']\n
         [job.long]\ncommand = [WITNESS, '5000']\n";
     let mut farm = Farm::new().agents(1).jobs(jobs).prepare().await;
-    let config = farm.dir().join("agent.toml");
-    std::fs::write(&config, "slots = 1\nlabels = { zone = 'a' }\n").expect("a configuration");
-    let agent = &mut farm.agents[0];
-    // The file alone says how many slots there are.
-    agent.arguments.retain(|a| a != "--slots" && a != "4");
-    agent
-        .arguments
-        .extend(["--config".to_owned(), config.display().to_string()]);
+    let config = configured(&mut farm, "slots = 1\nlabels = { zone = 'a' }\n");
     farm.start_agents().await;
     let (long, waiting, gpu) = (
         farm.submit("long").await,
@@ -212,6 +228,40 @@ async fn sighup_changes_slots_and_labels_of_a_running_agent_and_costs_its_jobs_n
     for run_id in [long, waiting] {
         let done = farm.over(run_id, Duration::from_secs(20)).await;
         assert_eq!((done.state.as_str(), done.attempt), ("succeeded", 1), "{done:?}");
+    }
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_fewer_slots_than_runs_claims_nothing_until_fewer_run() {
+    let jobs = "[job.long]\ncommand = 'until [ -e @DIR@/end.$FARMHAND_RUN ]; do sleep 0.1; done'\n";
+    let mut farm = Farm::new().agents(1).jobs(jobs).prepare().await;
+    let config = configured(&mut farm, "slots = 3\n");
+    farm.start_agents().await;
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        let run = farm.submit("long").await;
+        farm.eventually("it runs", SOON, async || match farm.run(run).await {
+            found if found.state == "running" => Ok(()),
+            found => Err(format!("{found:?}")),
+        })
+        .await;
+        running.push(run);
+    }
+    std::fs::write(&config, "slots = 1\n").expect("a configuration");
+    farm.agents[0].signal(libc::SIGHUP);
+    slots(&farm, 1).await;
+    let waiting = farm.submit("long").await;
+    // Also when it is over: nothing holds it back then.
+    running.push(waiting);
+    for run in running {
+        assert_eq!(
+            farm.run(waiting).await.attempt,
+            i32::from(run == waiting),
+            "run {run}"
+        );
+        std::fs::write(farm.dir().join(format!("end.{run}")), "").expect("a file");
+        farm.succeeds(run).await;
     }
     farm.check().await;
 }

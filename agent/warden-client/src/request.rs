@@ -53,6 +53,9 @@ pub struct Assignment {
     /// The run that triggered this one, or that it repeats.
     #[serde(default)]
     pub parent_run: Option<i64>,
+    /// Its slot's number on the node; an agent of an older release does not note it.
+    #[serde(default)]
+    pub slot: Option<u32>,
     /// The definition by which it runs.
     pub spec: JobSpec,
 }
@@ -70,6 +73,7 @@ impl Assignment {
             retries: claimed.retries,
             traceparent: Some(trace(claimed)),
             parent_run: claimed.parent_run,
+            slot: None,
             spec,
         }
     }
@@ -113,7 +117,6 @@ pub fn request(
     claimed: &Claimed,
     assignment: &Assignment,
     address: &str,
-    slot: u32,
     claim_sent: BootInstant,
     now: Timestamp,
 ) -> Result<SpawnRequest, String> {
@@ -131,7 +134,7 @@ pub fn request(
     };
     let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
     key_fits(spec, claimed.key.as_deref())?;
-    let filling = filling(claimed, resolved, slot)?;
+    let filling = filling(claimed, resolved, assignment.slot.unwrap_or_default())?;
     let stdin = spec.stdin.clone().map(String::into_bytes);
     let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
         (Some(tasks), ..) => {

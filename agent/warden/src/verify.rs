@@ -88,9 +88,10 @@ fn rebuilt(
         return Err(unusable(format!("it is for nodes with the label {lacking}")));
     }
     placed(&vouched.spec, &claimed, &address).map_err(unusable)?;
-    let assignment = Assignment::new(&claimed, vouched.spec, session);
+    let mut assignment = Assignment::new(&claimed, vouched.spec, session);
+    assignment.slot = Some(slot);
     let sent = BootInstant(claim_sent_ns);
-    let mut request = request::request(&claimed, &assignment, &address, slot, sent, now).map_err(unusable)?;
+    let mut request = request::request(&claimed, &assignment, &address, sent, now).map_err(unusable)?;
     if (request.id, request.fence) != (asked.id, asked.fence) {
         return Err(unusable("the order is for another attempt".to_owned()));
     }

@@ -25,13 +25,16 @@ impl Session {
                     .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
                 continue;
             };
-            let slot = self.free_slots.pop_first();
+            let kept = assignment.slot;
+            let kept = kept.filter(|slot| *slot > self.slots || self.free_slots.remove(slot));
+            // An agent of an older release did not note it.
+            let slot = kept.unwrap_or_else(|| self.take_slot());
             let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
             self.attempts.insert(
                 report.id,
                 Attempt {
                     warden: kind,
-                    slot,
+                    slot: Some(slot),
                     since,
                     unkillable: report.unkillable,
                     ..Attempt::new(assignment, Phase::Running)

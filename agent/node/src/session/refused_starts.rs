@@ -19,11 +19,15 @@ const WHY_MAX: usize = 300;
 
 impl Session {
     /// Runs that may be claimed now: a slot and a place in the warden for each. An attempt has its place until its end is written
-    /// down, so of all attempts here none is started by a warden that is full.
+    /// down, so of all attempts here none is started by a warden that is full. Where a reload left fewer slots than run, a low
+    /// number that becomes free is none to claim for.
     pub(super) fn room(&self) -> usize {
+        let used = self.attempts.values().filter(|a| a.slot.is_some()).count();
+        let slots = usize::try_from(self.slots).unwrap_or(usize::MAX);
+        let free = self.free_slots.len().min(slots.saturating_sub(used));
         let places = usize::try_from(self.wardens.max_attempts()).unwrap_or(usize::MAX);
         let room = places.min(UNSETTLED_MAX).saturating_sub(self.attempts.len());
-        self.start_pause.bounds(self.free_slots.len()).min(room)
+        self.start_pause.bounds(free).min(room)
     }
 
     /// Said once: the limit is the process's own, and stays.

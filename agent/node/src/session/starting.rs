@@ -33,7 +33,7 @@ impl Session {
             }
         };
         let lag = self.db_clock.at(boot_now()).duration_since(run.ready_at);
-        let assignment = Assignment::new(&run, spec, self.me.session);
+        let mut assignment = Assignment::new(&run, spec, self.me.session);
         if let Some(older) = self.attempts.get(&assignment.id()) {
             // A failover lost the claim of the one that is here. Once that is gone, the renewals find this one held
             // and not running, and give it back.
@@ -48,13 +48,14 @@ impl Session {
             lag: Duration::try_from(lag).unwrap_or_default(),
             takeover: takeover_cause(&run),
         });
-        let slot = self.free_slots.pop_first();
-        let (slot_number, now) = (slot.unwrap_or(0), self.db_clock.at(boot_now()));
-        let request = request::request(&run, &assignment, &self.me.address, slot_number, claim_sent, now);
+        let (slot, now) = (self.take_slot(), self.db_clock.at(boot_now()));
+        assignment.slot = Some(slot);
+        let request = request::request(&run, &assignment, &self.me.address, claim_sent, now);
         let mut request = match request {
             Ok(request) => request,
             Err(why) => {
-                self.free_slots.extend(slot);
+                self.free_slots
+                    .extend(Some(slot).filter(|slot| *slot <= self.slots));
                 if request::key_fits(&assignment.spec, run.key.as_deref()).is_err() {
                     self.emit(Event::DefinitionRefused {
                         attempt: assignment.about(),
@@ -74,7 +75,7 @@ impl Session {
                 claimed: run,
                 address: self.me.address.clone(),
                 session: self.me.session,
-                slot: slot_number,
+                slot,
                 claim_sent_ns: claim_sent.0,
                 now,
                 labels: Some(self.ctx.tunable().labels),
@@ -85,7 +86,7 @@ impl Session {
             id,
             Attempt {
                 warden,
-                slot,
+                slot: Some(slot),
                 since: received,
                 ..Attempt::new(assignment, Phase::Starting)
             },
@@ -98,6 +99,14 @@ impl Session {
         }
         let deadlines = self.lease.deadlines(warden.hold());
         self.wardens.spawn(warden, request, deadlines);
+    }
+
+    /// A number that no other attempt here has: above the slots where a reload left fewer while a claim was under way.
+    pub(super) fn take_slot(&mut self) -> u32 {
+        let unused = |slot: &u32| self.attempts.values().all(|a| a.slot != Some(*slot));
+        let free = self.free_slots.pop_first();
+        free.or_else(|| (self.slots.saturating_add(1)..).find(unused))
+            .unwrap_or(u32::MAX)
     }
 
     /// A run with what this release does not know: an agent of a newer one runs it.

@@ -15,8 +15,9 @@ fn made(spec: Value, more: Value) -> Result<SpawnRequest, String> {
     run.as_object_mut().unwrap().extend(more);
     let run: Claimed = serde_json::from_value(run).unwrap();
     let spec: JobSpec = serde_json::from_value(spec).unwrap();
-    let assignment = Assignment::new(&run, spec, 1);
-    request(&run, &assignment, "n1", 2, BootInstant(0), run.due_at)
+    let mut assignment = Assignment::new(&run, spec, 1);
+    assignment.slot = Some(2);
+    request(&run, &assignment, "n1", BootInstant(0), run.due_at)
 }
 
 fn argv(spec: &Value, more: Value) -> Result<Vec<String>, String> {
