@@ -227,3 +227,18 @@ async fn a_session_is_not_closed_before_the_ends_of_its_attempts_are_recorded() 
     assert!(!farm.value::<bool>("SELECT open FROM farmhand.node").await);
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_bounds_a_drain_that_sigint_began() {
+    let jobs = JOBS.replace("4000", "60000");
+    let builder = Farm::new().agents(1).arguments(&["--stop-timeout", "500ms"]);
+    let mut farm = builder.jobs(&jobs).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].signal(libc::SIGINT);
+    farm.event("draining").await;
+    farm.agents[0].signal(libc::SIGTERM);
+    assert!(farm.agents[0].exit(SOON).await.success());
+    assert_eq!(farm.run(long).await.state, "due");
+    farm.check().await;
+}

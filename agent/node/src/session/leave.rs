@@ -24,12 +24,7 @@ impl Session {
             Signal::Terminate if self.hands_over() && !systemd::machine_goes_down().await => {
                 return Some(SessionEnd::HandedOver);
             }
-            Signal::Terminate if self.mode != Mode::Working => {}
-            Signal::Terminate => {
-                systemd::going_down();
-                let until = boot_now() + self.ctx.tunable().stop_timeout;
-                self.drain("SIGTERM", Some(until));
-            }
+            Signal::Terminate => self.drain_by_stop_timeout(),
             Signal::Reload => self.reload(),
             Signal::Poll => {
                 self.scheduler.hint();
@@ -100,6 +95,18 @@ impl Session {
             Err(e) if self.mode != Mode::Working => tracing::debug!("readopt: {e}"),
             Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
         }
+    }
+
+    /// Also what a SIGINT began to drain, which has no end of its own.
+    fn drain_by_stop_timeout(&mut self) {
+        let until = boot_now() + self.ctx.tunable().stop_timeout;
+        let until = match self.mode {
+            Mode::Working | Mode::Draining { until: None } => until,
+            Mode::Draining { until: Some(earlier) } => until.min(earlier),
+            Mode::Killing { .. } => return,
+        };
+        systemd::going_down();
+        self.drain("SIGTERM", Some(until));
     }
 
     fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {
