@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TTL};
+use farmhand_tests::farm::{CALM, Farm, SOON, TTL};
 
 /// n1, n2 and so on, each with a label `name` of its own and the role given.
 async fn labelled(ttl: Duration, roles: &[&str], jobs: &str) -> Farm {
@@ -264,4 +264,40 @@ async fn a_node_with_fewer_slots_than_runs_claims_nothing_until_fewer_run() {
         farm.succeeds(run).await;
     }
     farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_before_the_first_session_is_heeded_when_there_is_one() {
+    let mut farm = Farm::new().proxied().ttl(CALM).prepare().await;
+    let config = configured(&mut farm, "slots = 1\n");
+    farm.agents[0].proxy().cut();
+    farm.agents[0].spawn();
+    says(&farm, "PostgreSQL does not answer").await;
+    std::fs::write(&config, "slots = 2\n").expect("a configuration");
+    farm.agents[0].signal(libc::SIGHUP);
+    farm.agents[0].proxy().heal();
+    slots(&farm, 2).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_while_the_database_is_away_is_in_the_nodes_row_when_it_is_back() {
+    let mut farm = Farm::new().proxied().ttl(CALM).prepare().await;
+    let config = configured(&mut farm, "slots = 1\n");
+    farm.start_agents().await;
+    farm.agents[0].proxy().cut();
+    std::fs::write(&config, "slots = 2\n").expect("a configuration");
+    farm.agents[0].signal(libc::SIGHUP);
+    says(&farm, "slots, labels and state as they are now").await;
+    farm.agents[0].proxy().heal();
+    slots(&farm, 2).await;
+    farm.check().await;
+}
+
+async fn says(farm: &Farm, text: &str) {
+    farm.eventually(text, SOON, async || match farm.agents[0].log() {
+        log if log.contains(text) => Ok(()),
+        _ => Err(farm.agents[0].log_tail(20)),
+    })
+    .await;
 }

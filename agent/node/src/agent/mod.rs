@@ -263,9 +263,10 @@ async fn live(
     health: &Health,
     signals: &mut mpsc::Receiver<signals::Signal>,
 ) -> Result<Ended, AgentError> {
+    let mut reload = false;
     tokio::select! {
         ready = systemd::while_waiting("connecting to the database", database_ready(ctx)) => ready?,
-        signal = leave_signal(signals) => {
+        signal = leave_signal(signals, &mut reload) => {
             tracing::info!("leaving on {signal:?} before the database answered");
             return Ok(Ended::Stopped);
         }
@@ -282,12 +283,15 @@ async fn live(
                 }
                 session => session?,
             },
-            signal = leave_signal(signals) => {
+            signal = leave_signal(signals, &mut reload) => {
                 tracing::info!("leaving on {signal:?} without a session");
                 return Ok(Ended::Stopped);
             }
         };
         last = Some(session.serving());
+        if std::mem::take(&mut reload) {
+            let _ = tx.try_send(Input::Signal(signals::Signal::Reload));
+        }
         session_handle.set(Some(tx.clone()));
         health.ready(true);
         systemd::ready(&session.status());
@@ -323,12 +327,12 @@ async fn live(
     }
 }
 
-/// The next signal that means leaving; there is nothing yet that could be drained.
-async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals::Signal {
+/// The next signal that means leaving; there is nothing yet that could be drained. A session is to be told to `reload`.
+async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>, reload: &mut bool) -> signals::Signal {
     loop {
         match signals.recv().await {
             Some(signal) if signal.is_leaving() => return signal,
-            Some(_) => {}
+            Some(signal) => *reload |= signal == signals::Signal::Reload,
             None => std::future::pending().await,
         }
     }

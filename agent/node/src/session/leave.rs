@@ -79,9 +79,9 @@ impl Session {
     }
 
     /// The row says that the agent ends, and it works; or the other way round: an answer was lost, or an agent before this one said
-    /// its last word late.
-    pub(super) fn correct_leaving(&mut self, said: bool) {
-        if said != (self.mode != Mode::Working) {
+    /// its last word late. Or it could not be written when it was to be.
+    pub(super) fn correct_row(&mut self, says_leaving: bool) {
+        if std::mem::take(&mut self.undescribed) || says_leaving != (self.mode != Mode::Working) {
             self.describe();
         }
     }
@@ -90,10 +90,14 @@ impl Session {
     pub(super) fn on_reopened(&mut self, result: Result<(), StoreError>) {
         match result {
             Ok(()) if self.mode == Mode::Working => self.scheduler.hint(),
-            // That this agent ends is said again after the next poll.
             Ok(()) => {}
-            Err(e) if self.mode != Mode::Working => tracing::debug!("readopt: {e}"),
-            Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
+            Err(e) => {
+                self.undescribed = true;
+                tracing::warn!(
+                    "the database does not have this node's slots, labels and state as they are now: {e}; they are \
+                     written again after the next poll"
+                );
+            }
         }
     }
 

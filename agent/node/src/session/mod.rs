@@ -147,6 +147,8 @@ pub(crate) struct Session {
     /// Refused by the machine; the wardens are still to be told that they never start.
     to_forbid: BTreeSet<AttemptId>,
     mode: Mode,
+    /// What this node says about itself is not in its row.
+    undescribed: bool,
     /// Set in the node's row by an operator.
     withheld: bool,
     drain: Option<order::Drain>,
@@ -203,6 +205,7 @@ impl Session {
             start_pause: StartPause::default(),
             to_forbid: BTreeSet::new(),
             mode: Mode::Working,
+            undescribed: false,
             withheld: false,
             drain: None,
             gates: false,

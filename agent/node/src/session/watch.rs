@@ -103,7 +103,7 @@ impl Session {
         }
         let drain = poll.draining.then_some(poll.drain_until);
         self.ordered(poll.cordoned, drain, poll.db_now, received);
-        self.correct_leaving(poll.leaving);
+        self.correct_row(poll.leaving);
         self.forget_refusals_if_changed();
         self.act_on_ripe(received);
     }
