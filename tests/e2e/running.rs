@@ -155,6 +155,23 @@ async fn a_definition_of_a_newer_release_is_given_back_and_does_not_fail() {
     farm.check().await;
 }
 
+/// No warden takes it, here or elsewhere: written by SQL, past what a job file is checked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_no_warden_takes_fails_its_run_and_says_why() {
+    let farm = short().await;
+    let odd = "UPDATE farmhand.job_revision SET spec = spec || jsonb_build_object('secrets',
+        jsonb_build_object(repeat('x', 201), 'entry'))";
+    farm.sql.batch_execute(odd).await.expect("a definition");
+    let run_id = farm.submit("short").await;
+    let over = farm.over(run_id, SOON).await;
+    assert_eq!((over.state.as_str(), over.attempt), ("failed", 1), "{over:?}");
+    assert!(
+        over.reason.as_ref().is_some_and(|why| why.contains("secret")),
+        "{over:?}"
+    );
+    farm.check().await;
+}
+
 /// What made it may ask for more at its end than this agent would do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_kind_that_only_a_newer_release_knows_is_given_back_and_does_not_fail() {

@@ -9,6 +9,7 @@ use farmhand_store::protocol::{
 };
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
+use farmhand_warden_client::wire::frame::MAX_FRAME;
 use farmhand_warden_client::wire::{AttemptId, Event, Kind};
 use farmhand_warden_client::{Gone, Notices, WardenClient, WardenError};
 use tokio::sync::mpsc;
@@ -99,12 +100,21 @@ pub(crate) enum WardenInput {
 /// Why an attempt was not started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// What it is given makes more bytes than any warden takes, here or elsewhere.
-    TooLong(usize),
+    /// No warden takes it, here or elsewhere.
+    Invalid(String),
     /// By the machine: others may start it.
     Machine(String),
     /// By this warden, now.
     Refused(String),
+}
+
+impl NotStarted {
+    pub(crate) fn too_long(length: usize) -> Self {
+        Self::Invalid(format!(
+            "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is large \
+             into a file or a table, and give its name"
+        ))
+    }
 }
 
 /// What became of a report.

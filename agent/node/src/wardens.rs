@@ -191,7 +191,10 @@ impl Wardens {
                             )) => {
                                 break Err(NotStarted::Machine(why.to_string()));
                             }
-                            Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
+                            Err(WardenError::TooLong(length)) => break Err(NotStarted::too_long(length)),
+                            Err(WardenError::Refused(Refusal::Invalid { why })) => {
+                                break Err(NotStarted::Invalid(format!("the warden refuses it: {why}")));
+                            }
                             Err(e) => break Err(NotStarted::Refused(e.to_string())),
                         }
                     };

@@ -18,7 +18,6 @@ use crate::wardens::Whose;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, TakeoverCause};
-use farmhand_warden_client::wire::frame::MAX_FRAME;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage};
 
 /// As long as `claim` leaves shards to the other nodes, and a little.
@@ -217,16 +216,12 @@ impl Session {
                 self.start_succeeded();
                 self.end_again(id);
             }
-            Err(NotStarted::TooLong(_)) if attempt.phase == Phase::Ended => {}
-            Err(NotStarted::TooLong(length)) => {
+            Err(NotStarted::Invalid(_)) if attempt.phase == Phase::Ended => {}
+            Err(NotStarted::Invalid(why)) => {
                 // The same everywhere, so that this is its end; no warden has heard of it.
                 attempt.phase = Phase::Ended;
                 self.free_slots
                     .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
-                let why = format!(
-                    "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is \
-                     large into a file or a table, and give its name"
-                );
                 let verdict = verdict::refusal(&attempt.assignment, why, random());
                 let report = Report::ended(&self.me, &attempt.assignment, attempt.warden, None, verdict);
                 let _ = self.ctx.reports.send(report);

@@ -201,7 +201,10 @@ impl Session {
         let unknown = self.lease.still_unknown(ids);
         let (begun, never) = self.begun_before(unknown);
         self.lose_left_behind(&begun);
-        self.give_back(never, "a claim's reply was lost");
+        self.give_back(
+            never,
+            "a claim's reply was lost, or a warden refused to start them",
+        );
         self.give_back(self.refused_of(ids), "they could not be started here");
     }
 

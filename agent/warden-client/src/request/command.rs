@@ -1,6 +1,6 @@
 //! What a definition says to execute, as far as anything could.
 
-use farmhand_core::definition::{Command, JobSpec, MAX_ROW, variable_name};
+use farmhand_core::definition::{Command, JobSpec, MAX_ROW, secret_name, variable_name};
 use serde_json::{Map, Value};
 
 /// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
@@ -18,8 +18,11 @@ pub(super) fn well_formed(spec: &JobSpec) -> Result<(), String> {
     }
     let tasks = spec.flow.iter().flat_map(|flow| flow.tasks.values());
     let variables = tasks.flat_map(|task| task.env.keys()).chain(spec.env.keys());
-    for name in variables.chain(spec.secrets.keys()) {
-        variable_name(name).map_err(|rule| format!("the variable or secret {name:?} is refused: {rule}"))?;
+    for name in variables {
+        variable_name(name).map_err(|rule| format!("the variable {name:?} is refused: {rule}"))?;
+    }
+    for name in spec.secrets.keys() {
+        secret_name(name).map_err(|rule| format!("the secret {name:?} is refused: {rule}"))?;
     }
     // The output of failed lines is recorded by the engine, past what hides secrets.
     if spec.stream.is_some() && !spec.secrets.is_empty() {
@@ -126,5 +129,13 @@ mod tests {
             let said = well_formed(&spec(bad)).unwrap_err();
             assert!(said.contains(why), "{bad}: {said}");
         }
+        let long = |n: usize| {
+            spec(&format!(
+                r#"{{"command": "true", "secrets": {{"{}": "e"}}}}"#,
+                "x".repeat(n)
+            ))
+        };
+        assert_eq!(well_formed(&long(100)), Ok(()));
+        assert!(well_formed(&long(101)).unwrap_err().contains("100 letters"));
     }
 }

@@ -65,6 +65,7 @@ pub use placement::{NODE_LABEL, Placement};
 pub use pools::PoolDefinition;
 pub use prefix::check_prefix;
 pub use schema::json_schema;
+pub use secrets::secret_name;
 pub use spec::*;
 pub use stream_spec::StreamSpec;
 pub(crate) use table::table_name;

@@ -15,7 +15,7 @@ pub(super) fn entries(names: Reader<'_>) -> BTreeMap<String, String> {
     let sink = names.sink();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for (name, entry) in names.values(text) {
-        if variable_name(&name).is_err() || name.len() > LONGEST_NAME {
+        if secret_name(&name).is_err() {
             sink.report(
                 entry.span,
                 format!("`{name}` is not a valid secret name"),
@@ -48,6 +48,17 @@ pub(super) fn entries(names: Reader<'_>) -> BTreeMap<String, String> {
         into.insert(name, entry.value);
     }
     into
+}
+
+/// Checks the name of a secret: it becomes a variable's and a file's.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn secret_name(name: &str) -> Result<(), &'static str> {
+    if name.len() > LONGEST_NAME {
+        return Err("100 letters are the most");
+    }
+    variable_name(name)
 }
 
 /// What cannot be hidden is not given.
