@@ -285,9 +285,9 @@ pub(crate) mod tests {
                 "server": server.to_string(), "open": open, "pulse": 0, "fence": 0, "run": 0,
                 "longest_lease_ms": longest_ms, "held_ms": held_ms,
             },
-            "above": null, "shortest_ttl_ms": null, "longest_ttl_ms": null, "silent": [], "live_addresses": [],
+            "above": null, "shortest_ttl_ms": null, "silent": [], "live_addresses": [],
             "job_seq": 1, "earliest_ready": null,
-            "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
+            "earliest_next_run": null, "cancels": [], "orphans": [],
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "leaving": false, "gates": false,
             "watched_at": null, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))

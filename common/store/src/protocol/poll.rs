@@ -22,8 +22,6 @@ pub struct Poll {
     pub above: Option<i64>,
     /// Of the open nodes, the caller included.
     pub shortest_ttl_ms: Option<i64>,
-    /// The longest of them, in milliseconds.
-    pub longest_ttl_ms: Option<i64>,
     /// The open nodes whose mark is below what was asked for; never the caller.
     pub silent: Vec<SilentLease>,
     /// Open nodes that take work, in address order, 512 at most.
@@ -34,8 +32,6 @@ pub struct Poll {
     pub earliest_ready: Option<Timestamp>,
     /// When the first job fires; in the past when one is overdue.
     pub earliest_next_run: Option<Timestamp>,
-    /// Whether a job's instant has passed and has not been fired.
-    pub overdue_jobs: bool,
     /// The caller's runs that somebody wants cancelled.
     pub cancels: Vec<CancelWanted>,
     /// Runs with `hold` of sessions that ended.

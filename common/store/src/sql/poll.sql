@@ -10,8 +10,7 @@ WITH RECURSIVE self AS (
     FROM lease l WHERE l.ttl_ms IS NOT NULL
 ), mark AS MATERIALIZED (
     -- Not xmax alone: a server that crashed may give numbers again that nobody's commit has made durable.
-    SELECT least(max(m.newest) + 1, (SELECT x.xmax FROM snapshot x)) AS above, min(l.ttl_ms) AS shortest,
-        max(l.ttl_ms) AS longest
+    SELECT least(max(m.newest) + 1, (SELECT x.xmax FROM snapshot x)) AS above, min(l.ttl_ms) AS shortest
     FROM lease l CROSS JOIN LATERAL (SELECT n.mark AS newest FROM farmhand.node n
         WHERE n.open AND n.ttl_ms = l.ttl_ms ORDER BY n.mark DESC LIMIT 1) m
 ), silent AS MATERIALIZED (
@@ -32,15 +31,11 @@ WITH RECURSIVE self AS (
     SELECT (SELECT r.priority FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
     FROM level l WHERE l.priority IS NOT NULL
-), next_run AS (
-    SELECT min(j.next_run) AS at FROM farmhand.job j
-    WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
 )
 SELECT clock_timestamp() AS db_now,
     (SELECT to_jsonb(d) FROM farmhand.database d) AS database,
     (SELECT m.above FROM mark m) AS above,
     (SELECT m.shortest FROM mark m) AS shortest_ttl_ms,
-    (SELECT m.longest FROM mark m) AS longest_ttl_ms,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('address', s.address, 'session', s.session, 'incarnation', s.incarnation,
             'renewals', s.renewals, 'mark', s.mark, 'ttl_ms', s.ttl_ms)), '[]') FROM silent s) AS silent,
     ARRAY(SELECT n.address FROM farmhand.node n WHERE n.state = 'ready' ORDER BY n.address LIMIT 512)
@@ -52,8 +47,8 @@ SELECT clock_timestamp() AS db_now,
             AND (r.node IS NULL OR r.node = $1)
             AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> ANY (r.placement))
         ORDER BY r.ready_at LIMIT 1) c) AS earliest_ready,
-    (SELECT at FROM next_run) AS earliest_next_run,
-    coalesce((SELECT at <= statement_timestamp() FROM next_run), false) AS overdue_jobs,
+    (SELECT min(j.next_run) FROM farmhand.job j
+        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) AS earliest_next_run,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', r.run_id, 'attempt', r.attempt, 'by', r.cancel_by)),
             '[]')
         FROM farmhand.run_live r
