@@ -12,6 +12,7 @@ mod job_files;
 mod killed;
 mod locks;
 mod marks;
+mod output;
 mod plan;
 mod preload;
 mod run;

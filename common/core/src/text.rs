@@ -32,6 +32,12 @@ pub fn count_of(n: impl Display + PartialEq + From<u8>, one: &str, many: &str) -
     format!("{n} {noun}")
 }
 
+/// Where to cut a text so that no character is torn, if it can be told; at most at `most`, which lies within the text.
+pub fn cut_at(text: &[u8], most: usize) -> usize {
+    let whole = |at: &usize| text[*at] & 0xc0 != 0x80;
+    (most.saturating_sub(3)..=most).rev().find(whole).unwrap_or(most)
+}
+
 /// For pasting into a shell.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);

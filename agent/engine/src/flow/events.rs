@@ -127,6 +127,8 @@ pub struct Reporter {
     ended: usize,
     running: Vec<String>,
     live: bool,
+    /// Why stdout took no more.
+    failed: Option<io::Error>,
 }
 
 impl Reporter {
@@ -140,6 +142,7 @@ impl Reporter {
             ended: 0,
             running: Vec::new(),
             live: style == Style::People && io::stderr().is_terminal(),
+            failed: None,
         }
     }
 
@@ -223,10 +226,16 @@ impl Reporter {
     /// Hands on what was collected.
     ///
     /// # Errors
-    /// When stdout takes no more.
+    /// When stdout takes no more, or took no more since the last call.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.hand_on();
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// As [`Reporter::flush`], which tells of an error later.
+    pub(crate) fn hand_on(&mut self) {
         if self.buffer.is_empty() {
-            return Ok(());
+            return;
         }
         if self.live {
             let _ = io::stderr().write_all(b"\r\x1b[K");
@@ -235,7 +244,7 @@ impl Reporter {
         let written = out.write_all(&self.buffer).and_then(|()| out.flush());
         self.buffer.clear();
         self.show_live();
-        written
+        self.failed = self.failed.take().or(written.err());
     }
 
     /// Takes the live line away.

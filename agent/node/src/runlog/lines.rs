@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use farmhand_core::text::cut_at;
 use farmhand_warden_client::mark::SentSoFar;
 use farmhand_warden_client::{Item, Stream, wall_ms};
 
@@ -100,7 +101,7 @@ impl Lines {
             let newline = rest.iter().position(|b| *b == b'\n');
             let taken = newline.unwrap_or(rest.len());
             let (taken, skipped) = if taken > room {
-                (boundary(rest, room), 0)
+                (cut_at(rest, room), 0)
             } else {
                 (taken, usize::from(newline.is_some()))
             };
@@ -163,12 +164,6 @@ impl Lines {
             streams: self.done,
         }
     }
-}
-
-/// Where to cut so that no character is torn, if it can be told; at most at `room`, which lies within `bytes`.
-fn boundary(bytes: &[u8], room: usize) -> usize {
-    let whole = |at: &usize| bytes[*at] & 0xc0 != 0x80;
-    (room.saturating_sub(3)..=room).rev().find(whole).unwrap_or(room)
 }
 
 fn index(stream: Stream) -> usize {

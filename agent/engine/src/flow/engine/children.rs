@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Engine, Forked, Killed, Running, micros};
-use crate::flow::events::Event;
+use crate::flow::events::{Event, Reporter};
 use crate::flow::output::Output;
 use crate::flow::preload;
 use crate::flow::signals::{Ended, Exit, Limit, signal_group};
@@ -257,7 +257,8 @@ impl Engine<'_> {
     fn ended(&mut self, mut running: Running, exit: Exit) {
         // What it marked, it marked before it ended.
         self.take_notices();
-        self.show(&mut running, true);
+        let name = self.tasks[running.task].name();
+        running.show(name, &mut self.tools.reporter, true);
         let end = match (running.limit.over, exit.shell_code()) {
             (Some(Killed::Timeout), _) => End::TimedOut,
             (Some(Killed::Stop), _) => End::Cancelled,
@@ -272,6 +273,12 @@ impl Engine<'_> {
 }
 
 impl Running {
+    /// Whether there is more to show.
+    pub(super) fn show(&mut self, name: &str, reporter: &mut Reporter, end: bool) -> bool {
+        let output = self.output.as_mut();
+        output.is_some_and(|output| output.show(reporter, (name, name), end))
+    }
+
     pub(super) fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(self.forked.as_ref()?.0.as_ref()?.as_fd())
     }

@@ -300,28 +300,12 @@ impl<'f> Engine<'f> {
         if now < self.look_at {
             return;
         }
-        self.look_at = now + LOOK;
-        let mut running = std::mem::take(&mut self.running);
-        for one in running.values_mut() {
-            self.show(one, false);
+        let mut more = false;
+        for one in self.running.values_mut() {
+            let name = self.tasks[one.task].name();
+            more |= one.show(name, &mut self.tools.reporter, false);
         }
-        self.running = running;
-    }
-
-    fn show(&mut self, running: &mut Running, end: bool) {
-        let name = self.tasks[running.task].name();
-        let reporter = &mut self.tools.reporter;
-        let Some(output) = &mut running.output else {
-            return;
-        };
-        if reporter.shows_output() {
-            output.follow(end, |line| reporter.line(name, line));
-        }
-        if let Some(bytes) = output.bound() {
-            reporter.say(&format!(
-                "{name} writes too much: {bytes} bytes of its output are gone"
-            ));
-        }
+        self.look_at = if more { now } else { now + LOOK };
     }
 
     fn finish(mut self) -> Report {

@@ -294,10 +294,11 @@ impl Engine {
         if now < self.look_at {
             return;
         }
-        self.look_at = now + LOOK;
+        let mut more = false;
         for worker in self.workers.values_mut() {
-            self.teller.show(worker.item.number, &mut worker.output, false);
+            more |= self.teller.show(worker.item.number, &mut worker.output, false);
         }
+        self.look_at = if more { now } else { now + LOOK };
     }
 }
 

@@ -51,14 +51,10 @@ impl Teller {
         self.log.say(text);
     }
 
-    pub(super) fn show(&mut self, number: u64, output: &mut Output, end: bool) {
+    /// Whether there is more to show.
+    pub(super) fn show(&mut self, number: u64, output: &mut Output, end: bool) -> bool {
         let name = number.to_string();
-        output.follow(end, |line| self.log.line(&name, line));
-        if let Some(bytes) = output.bound() {
-            self.log.say(&format!(
-                "line {name} writes too much: {bytes} bytes of its output are gone"
-            ));
-        }
+        output.show(&mut self.log, (&name, &format!("line {name}")), end)
     }
 
     pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
