@@ -1,7 +1,7 @@
 //! What tasks print: in pieces of any length, and more than anybody can show.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::fixture::*;
 use super::run::scripts;
@@ -51,4 +51,28 @@ fn a_line_of_any_length_is_shown_whole_in_parts() {
     let (last, long) = parts.split_last().unwrap();
     assert_eq!(*last, "short");
     assert_eq!(long.concat(), "x".repeat(200_000));
+}
+
+#[test]
+fn a_terminal_gets_nothing_that_steers_it() {
+    let dir = scripts(&[("a", "printf 'name\\tsize\\n\\033[31mred\\033]0;title\\007\\n'")]);
+    let line = format!(
+        "{} flow run {}",
+        farmhand_tests::bin::farmhand().display(),
+        path(&dir)
+    );
+    let mut terminal = Command::new("script");
+    let out = terminal.args(["-qefc", &line, "/dev/null"]).output().unwrap();
+    let said = text(&out.stdout);
+    assert!(
+        said.contains("a | name\tsize\r\n") && said.contains("a | red^[]0;title^G\r\n"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_pipe_gets_what_tasks_print_byte_for_byte() {
+    let dir = scripts(&[("a", "printf 'name\\tsize\\n\\033[31mred\\033[0m\\n\\377\\n'")]);
+    let out = flow(&["run", path(&dir)]);
+    assert_eq!(out.stdout, b"a | name\tsize\na | \x1b[31mred\x1b[0m\na | \xff\n");
 }

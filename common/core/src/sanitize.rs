@@ -109,7 +109,13 @@ pub fn steers(c: char) -> bool {
 /// Texts of others must not steer the terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if steers(c) && c != '\n' { '\u{fffd}' } else { c })
+        .map(|c| {
+            if steers(c) && !matches!(c, '\n' | '\t') {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
         .collect()
 }
 
@@ -156,6 +162,14 @@ mod tests {
         assert_eq!(shown(b"good\rbad \x08\x7f\0"), "good^Mbad ^H^?^@");
         assert_eq!(shown("a\u{202e}b".as_bytes()), "a<U+202E>b");
         assert_eq!(shown(b"\x1b[31"), "^[[31", "cut by its end");
+    }
+
+    #[test]
+    fn a_message_keeps_tabs_and_line_ends_and_nothing_that_steers() {
+        assert_eq!(
+            printable("name\tsize\n\x1b[2J\r\u{202e}"),
+            "name\tsize\n\u{fffd}[2J\u{fffd}\u{fffd}"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>) {
 /// Blocks have room for all.
 pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, optional: &[&str]) {
     for cell in rows.iter_mut().flatten() {
-        *cell = printable(cell);
+        *cell = printable(cell).replace('\t', " ");
     }
     let (width, color) = (out::width(), out::data_color());
     let mut left_out = Vec::new();

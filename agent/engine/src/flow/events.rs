@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::signals::Exit;
-use farmhand_core::sanitize::printable;
+use farmhand_core::sanitize::{Visible, printable};
 
 /// Something that happened. Wall-clock times are for people and programs that join logs; `elapsed_us` counts
 /// from the start of the flow on a clock that never steps.
@@ -127,6 +127,8 @@ pub struct Reporter {
     ended: usize,
     running: Vec<String>,
     live: bool,
+    /// A person looks at stdout.
+    watched: bool,
     /// Why stdout took no more.
     failed: Option<io::Error>,
 }
@@ -142,6 +144,7 @@ impl Reporter {
             ended: 0,
             running: Vec::new(),
             live: style == Style::People && io::stderr().is_terminal(),
+            watched: io::stdout().is_terminal(),
             failed: None,
         }
     }
@@ -198,12 +201,17 @@ impl Reporter {
         self.say(&format!("{task} {why}"));
     }
 
-    /// A line of a task's output.
+    /// A line of a task's output. Programs get every byte.
     pub fn line(&mut self, task: &str, line: &[u8]) {
-        let text = printable(&String::from_utf8_lossy(line));
         let widest = self.widest;
-        self.buffer
-            .extend(format!("{task:>widest$} | {text}\n").into_bytes());
+        self.buffer.extend(format!("{task:>widest$} | ").into_bytes());
+        if self.watched {
+            let line = [line, b"\n"].concat();
+            self.buffer.extend(Visible::default().push(&line));
+        } else {
+            self.buffer.extend_from_slice(line);
+            self.buffer.push(b'\n');
+        }
     }
 
     /// A message for people, on stderr, in every style: it is told nowhere else.

@@ -159,7 +159,7 @@ pub(super) fn page(moment: &Moment, trouble: Option<&str>, width: usize, height:
     lines.push(foot.to_owned());
     lines
         .iter()
-        .map(|line| fit(&out::printable(line), width))
+        .map(|line| fit(&out::printable(line).replace('\t', " "), width))
         .collect()
 }
 
