@@ -9,7 +9,8 @@ mod format;
 pub mod lines;
 mod socket;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,9 +79,10 @@ impl RunLog {
         let forwarder = Forwarder {
             socket: Socket::new(config.socket.clone()),
             writer: Writer::new(config.format, address),
-            followed: HashMap::new(),
+            followed: BTreeMap::new(),
             events: events.clone(),
             more: false,
+            last: None,
         };
         (Self(Some(tx)), tokio::spawn(forwarder.run(rx)))
     }
@@ -113,10 +115,12 @@ impl RunLog {
 struct Forwarder {
     socket: Socket,
     writer: Writer,
-    followed: HashMap<AttemptId, Follower>,
+    followed: BTreeMap<AttemptId, Follower>,
     events: Events,
     /// A pass stopped before the end of what there was.
     more: bool,
+    /// The last one whose lines were sent: the next look begins behind it.
+    last: Option<AttemptId>,
 }
 
 impl Forwarder {
@@ -163,8 +167,21 @@ impl Forwarder {
         if !self.socket.flush() {
             return;
         }
-        for follower in self.followed.values_mut() {
+        let last = self.last.unwrap_or(AttemptId {
+            run_id: 0,
+            attempt: 0,
+        });
+        let behind = self.followed.range((Excluded(last), Unbounded));
+        let ids: Vec<AttemptId> = behind
+            .chain(self.followed.range(..=last))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
             let (socket, writer) = (&mut self.socket, &self.writer);
+            let Some(follower) = self.followed.get_mut(&id) else {
+                continue;
+            };
+            self.last = Some(id);
             match follower.pass(|about, line| socket.send(&writer.entry(about, line))) {
                 Passed::All => {}
                 Passed::More => self.more = true,
@@ -227,5 +244,74 @@ impl Forwarder {
                 trouble,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use farmhand_telemetry::metrics::Metrics;
+    use farmhand_warden_client::Stream;
+    use farmhand_warden_client::output::OutputWriter;
+
+    use super::*;
+
+    /// A forwarder with the endless output of so many runs.
+    fn flooded(place: &Path, runs: i64) -> Forwarder {
+        let events = Events::new(Arc::new(Metrics::new().unwrap()), "n1", mpsc::channel(64).0);
+        let mut followed = BTreeMap::new();
+        for run_id in 1..=runs {
+            let (id, dir) = (AttemptId { run_id, attempt: 1 }, place.join(run_id.to_string()));
+            std::fs::create_dir(&dir).unwrap();
+            OutputWriter::new(dir.clone(), 8 << 20).write(
+                Stream::Stdout,
+                7,
+                "line\n".repeat(200_000).as_bytes(),
+            );
+            let about = About {
+                id,
+                kind: Kind::Main,
+                job_id: "flood".to_owned(),
+                traceparent: None,
+                parent_run: None,
+                dir,
+            };
+            followed.insert(id, Follower::new(about, 1_000));
+        }
+        Forwarder {
+            socket: Socket::new(place.join("socket")),
+            writer: Writer::new(Format::Syslog, "n1"),
+            followed,
+            events,
+            more: false,
+            last: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_floods_a_slow_receiver_holds_back_no_other_jobs_lines() {
+        let place = tempfile::tempdir().unwrap();
+        let receiver = std::os::unix::net::UnixDatagram::bind(place.path().join("socket")).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let mut forwarder = flooded(place.path(), 3);
+        let mut seen = std::collections::BTreeSet::new();
+        // It connects, and then takes each time as much as its queue holds.
+        for _ in 0..4 {
+            forwarder.look().await;
+            let mut datagram = [0; 4096];
+            while let Ok(length) = receiver.recv(&mut datagram) {
+                let text = String::from_utf8_lossy(&datagram[..length]).into_owned();
+                let run = text
+                    .split(" run=\"")
+                    .nth(1)
+                    .and_then(|rest| rest.split('"').next());
+                seen.insert(run.unwrap().to_owned());
+            }
+            assert!(forwarder.more);
+            forwarder.socket.writable().await;
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["1", "2", "3"]);
     }
 }
