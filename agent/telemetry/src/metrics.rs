@@ -204,7 +204,7 @@ impl Metrics {
             log_dropped: counter(
                 &r,
                 "farmhand_log_dropped_bytes_total",
-                "Output of commands beyond the caps, lost to a full disk, or not taken by journald or syslog",
+                "Output of commands beyond output.local, lost to a full disk, or not taken by journald or syslog",
             )?,
             notifications: counters(
                 &r,

@@ -74,7 +74,7 @@ crate::words! {
         ClockSlewed = "clock_slewed",
         /// The directory of an attempt could not be removed.
         NotRemoved = "not_removed",
-        /// Output was not kept, because a cap was reached or it could not be written.
+        /// A node lost output: it was beyond `output.local`, could not be written, or was not taken by journald or syslog.
         OutputDropped = "output_dropped",
         /// A stored definition cannot be read.
         BadDefinition = "bad_definition",
