@@ -169,11 +169,11 @@ impl Shipper {
             };
             self.window_bytes -= length;
             self.cut += length;
-            match self.rows.iter().position(|r| r.seq == signed(gone)) {
-                Some(unsent) => {
+            match self.rows.binary_search_by_key(&signed(gone), |r| r.seq) {
+                Ok(unsent) => {
                     self.rows.remove(unsent);
                 }
-                None => {
+                Err(_) => {
                     let from = self.trim.map_or(signed(gone), |(from, _)| from);
                     self.trim = Some((from, signed(gone + length)));
                 }
@@ -296,6 +296,27 @@ mod tests {
             assert!((56 << 10..=64 << 10).contains(&bytes), "{bytes} of {pieces:?}");
             assert_eq!(bytes + cut, total, "what is not kept is counted");
         }
+    }
+
+    #[test]
+    fn of_a_backlog_the_rows_that_leave_the_window_are_those_that_were_not_sent() {
+        let mut shipper = Shipper::new(ID, PathBuf::new(), 64 << 10, true);
+        let mut position = 0;
+        let mut write = |shipper: &mut Shipper, pieces: u64| {
+            for _ in 0..pieces {
+                shipper.push(position, Stream::Stdout, 0, vec![b'x'; 1 << 10]);
+                position += 1 << 10;
+            }
+        };
+        // The head, and a window of 32 that is sent.
+        write(&mut shipper, 64);
+        shipper.sent();
+        // All of that leaves it, and so do 8 of these.
+        write(&mut shipper, 40);
+        let (rows, trim) = shipper.pending();
+        let rows: Vec<i64> = rows.iter().map(|r| r.seq >> 10).collect();
+        assert_eq!(rows, (72..104).collect::<Vec<i64>>());
+        assert_eq!(trim, Some((32 << 10, 64 << 10)));
     }
 
     #[test]

@@ -146,22 +146,15 @@ impl OutputReader {
 
     fn read_frame(&mut self) -> io::Result<Option<Frame>> {
         let Some(file) = &self.file else { return Ok(None) };
-        let mut buffer = vec![0; HEADER + MAX_PAYLOAD];
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match file.read_at(&mut buffer[filled..], self.offset + filled as u64) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+        let mut header = [0; HEADER];
+        if !read_whole(file, &mut header, self.offset)? {
+            return Ok(None);
         }
-        let header = &buffer[..filled.min(HEADER)];
         let (Some(stream), Some(position), Some(at), Some(length)) = (
             header.first(),
-            array(header, 1),
-            array(header, 9),
-            array(header, 17),
+            array(&header, 1),
+            array(&header, 9),
+            array(&header, 17),
         ) else {
             return Ok(None);
         };
@@ -174,13 +167,15 @@ impl OutputReader {
             // A machine that lost power leaves zeroes behind: nothing after them counts.
             _ => return Ok(None),
         };
-        if length == 0 || length > MAX_PAYLOAD || filled < HEADER + length {
+        if length == 0 || length > MAX_PAYLOAD {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; length];
+        if !read_whole(file, &mut bytes, self.offset + HEADER as u64)? {
             return Ok(None);
         }
         self.offset += (HEADER + length) as u64;
-        buffer.truncate(HEADER + length);
-        buffer.drain(..HEADER);
-        Ok(Some((position, stream, at_ms, buffer)))
+        Ok(Some((position, stream, at_ms, bytes)))
     }
 
     fn open_next(&mut self) -> io::Result<bool> {
@@ -229,6 +224,15 @@ impl OutputReader {
 
 /// Position, stream, wall milliseconds, payload.
 type Frame = (u64, Stream, i64, Vec<u8>);
+
+/// False when the file has not that much yet.
+fn read_whole(file: &File, bytes: &mut [u8], at: u64) -> io::Result<bool> {
+    match file.read_exact_at(bytes, at) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
 
 fn array<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
     header.get(at..)?.first_chunk::<N>().copied()
