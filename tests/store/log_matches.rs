@@ -262,6 +262,20 @@ async fn stretches_are_whole_lines_with_their_numbers_from_every_side() {
     }
     let beyond = view(&farm, run_id, Place::Line(999_999)).await;
     assert_eq!(beyond.next_line(), Some(20_001));
+    // Whoever asks may write any number into the address.
+    let first = view(&farm, run_id, Place::Line(i64::MIN)).await;
+    assert_eq!((first.from, first.line), (0, Some(1)));
+    for number in [i64::MIN, i64::MAX] {
+        for place in [
+            Place::Line(number),
+            Place::From(0, Some(number)),
+            Place::From(number, Some(number)),
+            Place::Before(number, Some(number)),
+            Place::Before(5, Some(number)),
+        ] {
+            view(&farm, run_id, place).await.next_line();
+        }
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ const BEFORE: i64 = 4 << 10;
 /// Rows whose lines one statement counts, and bytes that are looked at in all.
 const ROWS: i64 = 256;
 const COUNTED: i64 = 256 << 20;
+/// The highest number of a line that is believed.
+const LAST_LINE: i64 = 1 << 48;
 /// Lines that are shown before the one that was asked for; fewer where lines are long.
 const ABOVE: [i64; 3] = [40, 4, 0];
 
@@ -84,11 +86,12 @@ pub async fn log_view(
         return Ok(None);
     }
     let of = (run_id, attempt);
+    let number = |line: i64| line.clamp(1, LAST_LINE);
     let (from, until, line) = match place {
         Place::End => (None, run.end, None),
-        Place::From(byte, line) => (Some(byte.max(0)), run.end, line),
-        Place::Before(byte, line) => (None, byte.clamp(0, run.end), line),
-        Place::Line(line) => match found(db, of, line).await? {
+        Place::From(byte, line) => (Some(byte.max(0)), run.end, line.map(number)),
+        Place::Before(byte, line) => (None, byte.clamp(0, run.end), line.map(number)),
+        Place::Line(line) => match found(db, of, number(line)).await? {
             Some((byte, line)) => (Some(byte), run.end, Some(line)),
             None => (None, run.end, None),
         },
