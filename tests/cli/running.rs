@@ -6,6 +6,7 @@ use farmhand_tests::wait::eventually;
 use serde_json::Value;
 
 use super::farm::{Farm, Ran};
+use super::pty::Pty;
 
 const JOBS: &str = r#"
 [job.ok]
@@ -20,6 +21,10 @@ command = "exit 7"
 
 [job.flaky]
 command = "echo attempt $FARMHAND_ATTEMPT; test $FARMHAND_ATTEMPT = 2"
+retry = { max = 2, base = "100ms" }
+
+[job.cut]
+command = "printf 'attempt %s\\tends in \\033' $FARMHAND_ATTEMPT; test $FARMHAND_ATTEMPT = 2"
 retry = { max = 2, base = "100ms" }
 
 [job.slow]
@@ -148,6 +153,40 @@ async fn show_lists_every_attempt_and_logs_every_attempts_output() {
         .refused(3, &["no attempt 3"]);
     let table = farm.run(&["run", "show", &id]).ok().out;
     assert_eq!(table.lines().filter(|l| l.contains(" n1 ")).count(), 2, "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_of_output_that_says_more_is_to_come_is_shown_all_the_same() {
+    let farm = farm().await;
+    let ran = farm.run(&["job", "run", "cut", "--wait", "--json"]).json();
+    let id = ran["run_id"].to_string();
+    for args in [&["--all"][..], &["-f"]] {
+        let (code, seen) = Pty::start(&farm, 80, &[&["run", "logs", &id], args].concat()).end();
+        assert_eq!(code, Some(0), "{seen}");
+        let [first, second] = ["attempt 1\tends in ^[", "attempt 2\tends in ^["].map(|end| seen.find(end));
+        assert!(first.is_some() && first < second, "{seen:?}");
+    }
+    let (_, seen) = Pty::start(&farm, 80, &["job", "run", "cut", "--follow"]).end();
+    assert!(seen.contains("attempt 2\tends in ^["), "{seen:?}");
+    let found = farm.run(&["run", "logs", &id, "--grep", "2\tends"]).ok();
+    assert_eq!(found.out, format!("{id}:2:1:attempt 2\tends in \n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_agent_adds_to_output_is_a_line_and_no_empty_one() {
+    let farm = farm().await;
+    let ran = farm.run(&["job", "run", "ok", "--wait", "--json"]).json();
+    let id = ran["run_id"].to_string();
+    let added = format!(
+        "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+         VALUES ({id}, 1, 6, 'agent', now(), statement_timestamp(), E'it went over\\n')"
+    );
+    farm.db.client().await.batch_execute(&added).await.unwrap();
+    let shown = farm.run(&["run", "logs", &id]).ok();
+    assert_eq!(
+        (shown.out.as_str(), shown.err.as_str()),
+        ("hello\n", "farmhand: it went over\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -65,6 +65,7 @@ pub(super) async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
     } else {
         printer.list = as_json.then(Vec::new);
         printer.print(db, &row).await?;
+        printer.finish();
         if let Some(list) = &printer.list {
             out::json(list);
         }
@@ -136,7 +137,12 @@ impl Printer {
             }
             if !chunks.is_empty() {
                 any = true;
-            } else if self.several && self.attempt < row.attempt {
+                continue;
+            }
+            if self.attempt < row.attempt || row.state.is_final() {
+                self.finish();
+            }
+            if self.several && self.attempt < row.attempt {
                 (self.attempt, self.seq, self.next) = (self.attempt + 1, -1, 0);
                 if !self.as_json {
                     out::note(&format!("--- attempt {}", self.attempt));
@@ -175,9 +181,17 @@ impl Printer {
             LogStream::Stderr => out::raw_err(shown(stderr).as_deref().unwrap_or(&chunk.bytes)),
             LogStream::Agent => {
                 let text = String::from_utf8_lossy(&chunk.bytes);
-                out::note(&format!("farmhand: {}", out::printable(&text)));
+                out::note(&format!("farmhand: {}", text.trim_end()));
             }
         }
+    }
+
+    /// Prints what might have been the beginning of more.
+    fn finish(&mut self) {
+        let [stdout, stderr] = &mut self.shown;
+        let rest = |visible: &mut Option<Visible>| visible.as_mut().map(Visible::finish).unwrap_or_default();
+        out::raw(&rest(stdout));
+        out::raw_err(&rest(stderr));
     }
 
     fn say_what_is_missing(&self, row: &RunRow) {
