@@ -95,6 +95,39 @@ fn what_a_line_does_beside_its_command_is_taken_off_or_told() {
 }
 
 #[test]
+fn a_lock_that_another_line_takes_in_any_way_is_left_to_flock() {
+    for other in [
+        "flock -w 600 /tmp/lock full",
+        "cd /srv && flock -n /tmp/lock full",
+        "nice flock '/tmp/lock' full",
+        "( flock -n 9; full ) 9>/tmp/lock",
+    ] {
+        let text = format!("*/5 * * * * flock -n /tmp/lock fast\n0 3 * * * {other}\n");
+        let import = imported(&[file("-", &text, Owner::User(None))]);
+        let specs = specs(&import);
+        let mut commands = specs.iter().map(|(_, spec)| shell(spec));
+        assert!(
+            commands.any(|command| command == "flock -n /tmp/lock fast"),
+            "{}",
+            import.toml
+        );
+        let told = |part: &str| texts(&import).iter().any(|text| text.contains(part));
+        assert!(
+            told("other lines take /tmp/lock too") && !told("became overlap"),
+            "{other}"
+        );
+    }
+    let text = "0 1 * * * flock -n /tmp/lock a\n0 2 * * * rm /tmp/lock.old /srv/tmp/lock\n";
+    let import = imported(&[file("-", text, Owner::User(None))]);
+    let mut said = texts(&import).into_iter();
+    assert!(
+        said.any(|text| text.contains("became overlap")),
+        "{}",
+        import.toml
+    );
+}
+
+#[test]
 fn variables_that_look_like_passwords_are_told() {
     for (line, secret) in [
         ("DB_PASSWORD=geheim", true),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 
 use super::line::expression;
-use super::merge::{Locks, Times, Told, hosts};
+use super::merge::{Locks, Times, Told, hosts, locks};
 use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Place, Report, Task, parse};
 use crate::definition::NODE_LABEL;
@@ -37,18 +37,8 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let (mut names, mut targets) = (Names::default(), Names::default());
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     let (mut store, mut mails) = (Store::default(), BTreeMap::new());
-    // A lock that several lines take is more than one job's overlap.
-    let mut locks = Locks::new();
-    for file in files {
-        for line in parse(&file.text, file.owner == Owner::System) {
-            if let Line::Task(task) = line
-                && let Some(guard) = shell::guarded(&task.command)
-            {
-                *locks.entry((file.host(), guard.file)).or_default() += 1;
-            }
-        }
-    }
-    let (hosts, mut times, mut told) = (hosts(files, machine), Times::default(), Told::new());
+    let (locks, hosts) = (locks(files), hosts(files, machine));
+    let (mut times, mut told) = (Times::default(), Told::new());
     for file in files {
         let mut state = State::new(file, machine, &locks, &mut told);
         let before = pieces.len();

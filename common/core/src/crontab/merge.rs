@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::convert::State;
+use super::shell;
 use super::{File, Line, Machine, Owner, Place, Task, parse};
 
-/// Lock files, by host, and how many lines take each.
+/// The words of commands, by host, and how many lines have each: any of these may take a lock file of that name.
 pub(super) type Locks<'a> = BTreeMap<(Option<&'a str>, String), usize>;
 
 /// What was said already, and of which host's files.
@@ -52,6 +53,19 @@ impl<'a> Times<'a> {
         *times += 1;
         (same, *times)
     }
+}
+
+pub(super) fn locks(files: &[File]) -> Locks<'_> {
+    let mut locks = Locks::new();
+    for file in files {
+        for line in parse(&file.text, file.owner == Owner::System) {
+            let Line::Task(task) = line else { continue };
+            for word in shell::words(&task.command) {
+                *locks.entry((file.host(), word.to_owned())).or_default() += 1;
+            }
+        }
+    }
+    locks
 }
 
 /// The hosts that have each line.

@@ -1,5 +1,7 @@
 //! What a command line does beside its command, as far as its text tells without a shell.
 
+use std::collections::BTreeSet;
+
 /// A command that `flock` guards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Guarded {
@@ -77,6 +79,12 @@ pub(super) fn guarded(command: &str) -> Option<Guarded> {
         left_out,
         command: command.trim().to_owned(),
     })
+}
+
+/// What may be the name of a file in it.
+pub(super) fn words(command: &str) -> BTreeSet<&str> {
+    let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>=".contains(c);
+    command.split(ends).filter(|word| !word.is_empty()).collect()
 }
 
 fn word(text: &str) -> (&str, &str) {
