@@ -74,6 +74,7 @@ fn what_a_line_does_beside_its_command_is_taken_off_or_told() {
             Owner::User(None),
         );
         assert_eq!(shell(&spec), "backup --all");
+        assert_eq!(import.jobs[0].name, "backup");
         assert_eq!(serde_json::to_value(spec.overlap).unwrap(), rule);
         let told = |part: &str| texts(&import).iter().any(|text| text.contains(part));
         assert!(told("`flock` of /tmp/lock became") && told("a line that stays with cron"));

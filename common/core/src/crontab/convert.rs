@@ -103,7 +103,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         [only] => Some(only.as_str()),
                         _ => None,
                     });
-                    let name = names.give(file.stem(), &task.command, only);
+                    let guarded = shell::guarded(&task.command);
+                    let program = guarded.as_ref().map_or(&task.command, |guard| &guard.command);
+                    let name = names.give(file.stem(), program, only);
                     jobs.push(Imported {
                         name: name.clone(),
                         file: file.name.clone(),
