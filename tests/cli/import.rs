@@ -237,6 +237,15 @@ fn a_dry_run_shows_both_sides_and_writes_nothing() {
         table.out.contains("at boot") && table.out.contains("the same"),
         "{table:?}"
     );
+    // What cron refuses has no times there.
+    let tab = dir.path().join("tab");
+    std::fs::write(&tab, "0/15 * * * * x\n").unwrap();
+    let tab = tab.to_str().unwrap();
+    let report = run(dir.path(), &[tab, "--dry-run", "--json"]).json();
+    assert_eq!(report["jobs"][0]["cron"], json!(null));
+    assert_eq!(report["jobs"][0]["farmhand"].as_array().unwrap().len(), 3);
+    let table = run(dir.path(), &[tab, "--dry-run"]).ok();
+    assert!(!table.out.contains("the same"), "{table:?}");
     let hint = run(dir.path(), &[&sample("gh-awsmonitors.crontab")]).ok();
     assert!(!hint.err.contains("--system"), "ubuntu is no user here: {hint:?}");
     let hint = run(dir.path(), &[&sample("debian-mdadm.crontab")]).ok();

@@ -4,6 +4,7 @@ mod calendar;
 mod crontab;
 mod crontab_beside;
 mod crontab_hosts;
+mod crontab_rules;
 mod describe;
 mod dst_vectors;
 mod due;

@@ -121,6 +121,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 }
             }
         }
+        state.tell_ignored();
         state.tell_userless();
         state.tell_homeless();
         reports.push(state.report);
@@ -328,6 +329,7 @@ impl<'a> State<'a> {
             );
             self.note(line, text);
         }
+        self.tell_schedule(line, &task.schedule);
         let at_boot = task.schedule.eq_ignore_ascii_case("@reboot");
         let anywhere = self.file.place == Place::Any;
         if at_boot && anywhere {

@@ -192,18 +192,29 @@ fn next_word(text: &str) -> (&str, &str) {
     text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
 }
 
-/// The schedule as an expression here: macros that only some crons have are spelled out.
+/// The schedule as an expression here: macros that only some crons have are spelled out. Behind a value Debian's cron skips `#` and
+/// the rest of the field.
 pub(super) fn expression(schedule: &str) -> &str {
     match schedule.to_ascii_lowercase().as_str() {
         "@every_minute" => "* * * * *",
         "@every_second" => "@every 1s",
-        _ => schedule,
+        _ => match schedule.split_once('#') {
+            Some((before, rest)) if !before.ends_with(' ') && !rest.contains(' ') => before,
+            _ => schedule,
+        },
     }
 }
 
 /// Whether it never fires; an error points into the line.
 fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool, Wrong> {
     let start = line.chars().count() - body.chars().count();
+    if schedule.eq_ignore_ascii_case("@continuous") {
+        return Err(Wrong {
+            column: start + 1,
+            problem: "cron knows no @continuous".to_owned(),
+            fix: "write a job by hand, see docs/reference/job-files.md".to_owned(),
+        });
+    }
     let Err(error) = Schedule::parse(&[expression(schedule)], &ParseContext::default()) else {
         return Ok(false);
     };

@@ -6,6 +6,7 @@
 mod beside;
 mod convert;
 mod forms;
+mod grammar;
 mod line;
 mod log;
 mod merge;
@@ -55,8 +56,9 @@ pub enum Owner {
 }
 
 impl Imported {
-    /// The schedule as an expression here: macros that only some crons have are spelled out.
-    pub fn expression(&self) -> &str {
-        line::expression(&self.schedule)
+    /// The schedule as an expression here: macros that only some crons have are spelled out. None where cron refuses it.
+    pub fn expression(&self) -> Option<&str> {
+        let refused = grammar::is_refused(&self.schedule);
+        (!refused).then(|| line::expression(&self.schedule))
     }
 }

@@ -137,15 +137,15 @@ fn looks_like_system(file: &File) -> bool {
     })
 }
 
-/// When cron fires the line.
-fn line_times(line: &Imported, now: Timestamp, count: u32) -> Vec<Timestamp> {
+/// When cron fires the line; None where it refuses it.
+fn line_times(line: &Imported, now: Timestamp, count: u32) -> Option<Vec<Timestamp>> {
     let context = ParseContext {
         job: &line.name,
         timezone: &line.timezone,
         dst: DstPolicy::Once,
         ..ParseContext::default()
     };
-    Schedule::parse(&[line.expression()], &context)
-        .map(|schedule| schedule.iter_after(now).take(count as usize).collect())
-        .unwrap_or_default()
+    let times = Schedule::parse(&[line.expression()?], &context)
+        .map(|schedule| schedule.iter_after(now).take(count as usize).collect());
+    Some(times.unwrap_or_default())
 }

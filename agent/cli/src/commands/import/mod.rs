@@ -62,8 +62,8 @@ struct Target {
     count: u32,
 }
 
-/// When the other scheduler fires what became a job.
-type Times = fn(&Imported, Timestamp, u32) -> Vec<Timestamp>;
+/// When the other scheduler fires what became a job; None where it does not take it.
+type Times = fn(&Imported, Timestamp, u32) -> Option<Vec<Timestamp>>;
 
 pub(super) fn run(args: &ImportArgs, as_json: bool) -> Outcome {
     match &args.from {
@@ -254,7 +254,7 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
             }
             None => Vec::new(),
         };
-        let cron = times.map(|times| times(imported, now, count));
+        let cron = times.and_then(|times| times(imported, now, count));
         let shown = |times: &[Timestamp]| match (times, imported.never) {
             ([], true) => "never".to_owned(),
             ([], false) => "at boot".to_owned(),
@@ -270,7 +270,7 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
             imported.schedule.clone(),
             imported.timezone.clone(),
         ];
-        row.extend(cron.as_deref().map(shown));
+        row.extend(times.map(|_| cron.as_deref().map_or_else(String::new, shown)));
         row.push(match &cron {
             Some(cron) if *cron == job => "the same".to_owned(),
             _ => shown(&job),

@@ -1,0 +1,73 @@
+//! Rules of cron that a job does not have.
+
+use farmhand_core::crontab::{Import, Owner};
+
+use super::crontab::{file, imported, one, specs};
+
+/// `crontab -n` of Debian 12 takes and refuses the same.
+#[test]
+fn what_cron_refuses_is_told() {
+    let told = |import: &Import, part: &str| {
+        let notes = import.files[0].notes.iter();
+        notes.filter(|note| note.text.contains(part)).count()
+    };
+    let counts = |schedule: &str| {
+        let (import, spec) = one(&format!("{schedule} true\n"), Owner::User(None));
+        let read = import.jobs[0].expression().map(str::to_owned);
+        let notes = ["cron refuses this line", "Debian's cron ignores all of a file"];
+        (
+            spec.schedule[0].clone(),
+            read,
+            notes.map(|part| told(&import, part)),
+        )
+    };
+    for schedule in [
+        "0/15 * * * *",
+        "5/10 * * * *",
+        "0 0 L * *",
+        "0 0 1,15W * *",
+        "0 0 LB * *",
+        "H 3 * * *",
+        "0 0 ? * *",
+        "0 0 13 * +FRI",
+        "0 0 * * FRIL",
+        "@Daily",
+        "@REBOOT",
+    ] {
+        assert_eq!(counts(schedule), (schedule.to_owned(), None, [1, 1]));
+    }
+    for schedule in [
+        "*/5 1-4/2 * JAN-MAR,12 mon,5-7",
+        "007 0 1,15 * 7",
+        "@daily",
+        "@reboot",
+        "@every_minute",
+    ] {
+        let wanted = schedule.replace("@every_minute", "* * * * *");
+        assert_eq!(counts(schedule), (wanted.clone(), Some(wanted), [0, 0]));
+    }
+    let (import, spec) = one("0 0 * * MON#1,3 true\n", Owner::User(None));
+    assert_eq!(
+        (spec.schedule[0].as_str(), import.jobs[0].expression()),
+        ("0 0 * * MON", Some("0 0 * * MON"))
+    );
+    assert_eq!(
+        told(&import, "cron reads no further than the `#`"),
+        1,
+        "{:?}",
+        import.files
+    );
+    for (schedule, times) in [
+        ("0 0 * * SAT-SUN", 1),
+        ("0 0 * NOV-FEB *", 1),
+        ("0 0 * * 1,6-0", 1),
+        ("0 0 * * SUN-SAT", 0),
+    ] {
+        let (import, _) = one(&format!("{schedule} true\n"), Owner::User(None));
+        assert_eq!(told(&import, "goes round"), times, "{schedule}");
+    }
+    let text = "@continuous x\n61 * * * * y\n0 1 * * * z\n";
+    let import = imported(&[file("-", text, Owner::User(None))]);
+    assert_eq!((import.files[0].invalid.len(), specs(&import).len()), (2, 1));
+    assert_eq!(told(&import, "Debian's cron ignores all of a file"), 1);
+}
