@@ -71,3 +71,29 @@ fn what_cron_refuses_is_told() {
     assert_eq!((import.files[0].invalid.len(), specs(&import).len()), (2, 1));
     assert_eq!(told(&import, "Debian's cron ignores all of a file"), 1);
 }
+
+/// glibc reads what is no name as the rules of POSIX.
+#[test]
+fn a_zone_that_is_no_name_means_what_it_says() {
+    for (written, wanted, said) in [
+        ("JST-9", "Etc/GMT-9", ""),
+        ("UTC-5", "Etc/GMT-5", ""),
+        ("<-03>3", "Etc/GMT+3", ""),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "Europe/Berlin", "has no name"),
+        ("XYZ-1XYS", "Europe/Berlin", "has no name"),
+        ("XYZ-5:30", "Europe/Berlin", "has no name"),
+        ("Nowhere", "UTC", "cron then uses UTC"),
+    ] {
+        let (import, spec) = one(&format!("CRON_TZ={written}\n0 1 * * * a\n"), Owner::User(None));
+        assert_eq!(spec.timezone, wanted, "{written}");
+        let mut notes = import.files[0]
+            .notes
+            .iter()
+            .filter(|note| note.text.starts_with(&format!("CRON_TZ={written}")));
+        assert_eq!(
+            notes.next().is_some_and(|note| note.text.contains(said)),
+            !said.is_empty(),
+            "{written}"
+        );
+    }
+}

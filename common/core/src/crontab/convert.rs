@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::tz::TimeZone;
-
 use super::line::expression;
 use super::merge::{Locks, Times, Told, hosts, locks};
 use super::shell;
@@ -148,10 +146,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
 /// What the lines so far mean for the next one.
 pub(super) struct State<'a> {
     pub(super) file: &'a File,
-    machine: &'a Machine<'a>,
+    pub(super) machine: &'a Machine<'a>,
     pub(super) zone: String,
     /// A line above named a zone.
-    zoned: bool,
+    pub(super) zoned: bool,
     pub(super) env: BTreeMap<String, String>,
     /// Minutes.
     pub(super) spread: Option<u32>,
@@ -266,31 +264,6 @@ impl<'a> State<'a> {
             );
         }
         self.env.insert(name.to_owned(), value.to_owned());
-    }
-
-    fn zone(&mut self, line: usize, value: &str) {
-        if value.is_empty() {
-            self.zone = self.machine.timezone.to_owned();
-            return;
-        }
-        if !self.zoned {
-            self.note(
-                line,
-                "CRON_TZ became `timezone`. Only cronie heeds it; the cron of Debian and Ubuntu ignores it, so take the `timezone` out \
-                 if these lines are from there",
-            );
-        }
-        self.zoned = true;
-        let name = value.trim_start_matches(':');
-        if name == "UTC" || TimeZone::get(name).is_ok() {
-            self.zone = name.to_owned();
-        } else {
-            self.note(
-                line,
-                format!("CRON_TZ={value} is not a time zone that this machine knows; cron then uses UTC, and so do these jobs"),
-            );
-            self.zone = "UTC".to_owned();
-        }
     }
 
     pub(super) fn user(&self, task: &Task) -> Option<String> {

@@ -12,6 +12,7 @@ mod log;
 mod merge;
 mod shell;
 mod verify;
+mod zone;
 
 pub use convert::import;
 pub use line::{Line, Task, parse};
