@@ -217,3 +217,42 @@ fn secrets_that_have_one_name_in_two_namespaces_are_two_entries() {
     assert_eq!(entries(["staging", "shop"]), wanted);
     assert_eq!(entries(["shop", "shop"])[0], "KEY db.password");
 }
+
+#[test]
+fn two_values_of_cron_jobs_never_have_one_entry() {
+    let of = |name: &str, env: serde_json::Value| {
+        let mut object = kubernetes::cron_job(&json!({}), &json!({}), &json!({ "env": env }));
+        object["metadata"] = json!({ "name": name });
+        object
+    };
+    let from = |key: &str| json!({"secretKeyRef": {"name": "backup", "key": key}});
+    let literal = of("backup", json!([{"name": "API_TOKEN", "value": "gar geheim"}]));
+    let named = of(
+        "report",
+        json!([{"name": "API_TOKEN", "valueFrom": from("API_TOKEN")}]),
+    );
+    for objects in [[&literal, &named], [&named, &literal]] {
+        let import = kubernetes::imported(objects.map(Clone::clone).to_vec());
+        let specs = kubernetes::specs(&import);
+        let entry = |job: &str| &specs.iter().find(|(name, _)| name == job).unwrap().1.secrets["API_TOKEN"];
+        assert_eq!(entry("report"), "backup.API_TOKEN");
+        assert_eq!(entry("backup"), "backup.API_TOKEN-2");
+        assert_eq!(import.secrets["backup.API_TOKEN-2"], "gar geheim");
+    }
+    let composite = |host: &str| {
+        let url = json!({"name": "DB_URL", "value": format!("db://me:$(KEY)@{host}")});
+        of("backup", json!([{"name": "KEY", "valueFrom": from("key")}, url]))
+    };
+    let import = kubernetes::imported(vec![composite("one"), composite("two")]);
+    let specs = kubernetes::specs(&import);
+    let entries: Vec<&str> = specs
+        .iter()
+        .map(|(_, spec)| spec.secrets["DB_URL"].as_str())
+        .collect();
+    assert_eq!(entries, ["backup.DB_URL", "backup.DB_URL-2"]);
+    assert!(
+        told(&import).contains("into the nodes' store as backup.DB_URL-2"),
+        "{}",
+        told(&import)
+    );
+}

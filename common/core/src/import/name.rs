@@ -36,6 +36,11 @@ impl Names {
         self.unique(&format!("{}{host}", base.trim_end_matches(['-', '.', '_'])))
     }
 
+    /// Nothing else gets this name.
+    pub fn reserve(&mut self, name: String) {
+        self.given.insert(name);
+    }
+
     /// This name, or with a number behind it if it was given before.
     pub fn unique(&mut self, name: &str) -> String {
         let mut base = plain(name);

@@ -29,6 +29,16 @@ impl Store {
         self.entries.entry(key).or_insert_with(name).clone()
     }
 
+    /// An entry of this name, or with a number behind it, whose value is not known here.
+    pub fn unique(&mut self, entry: &str) -> String {
+        self.names.unique(entry)
+    }
+
+    /// No other value gets this entry.
+    pub fn reserve(&mut self, entry: String) {
+        self.names.reserve(entry);
+    }
+
     /// Values by entry.
     pub fn into_values(self) -> BTreeMap<String, String> {
         (self.entries.into_iter())

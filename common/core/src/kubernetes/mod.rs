@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use days::either_day;
 use left_out::size;
+use variables::entries_of_secrets;
 
 use crate::import::{
     Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
@@ -49,9 +50,14 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let objects = files
         .iter()
         .flat_map(|file| file.documents.iter().flat_map(items));
-    let namespaces: BTreeSet<Option<&str>> = (objects.filter(|object| object["kind"] == "CronJob"))
+    let objects: Vec<&Value> = objects.filter(|object| object["kind"] == "CronJob").collect();
+    let namespaces: BTreeSet<Option<&str>> = (objects.iter())
         .map(|object| object["metadata"]["namespace"].as_str())
         .collect();
+    let many_namespaces = namespaces.len() > 1;
+    for entry in (objects.iter()).flat_map(|object| entries_of_secrets(object, many_namespaces)) {
+        store.reserve(entry);
+    }
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -74,7 +80,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             let mut reading = Reading {
                 object,
                 machine,
-                many_namespaces: namespaces.len() > 1,
+                many_namespaces,
                 report: &mut report,
                 store: &mut store,
             };

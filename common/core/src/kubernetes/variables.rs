@@ -95,39 +95,46 @@ impl Variables {
     }
 }
 
-/// The store's entry for a key of something, if it may have that name.
-fn entry(of: &str, key: &str) -> Option<String> {
-    let entry = format!("{of}.{key}");
+/// The store's entry for a key of something, if it may have that name. Secrets of two namespaces may have one name.
+fn entry(object: &Value, many_namespaces: bool, of: &str, key: &str) -> Option<String> {
+    let namespace = object["metadata"]["namespace"].as_str();
+    let entry = match namespace.filter(|_| many_namespaces) {
+        Some(namespace) => format!("{namespace}.{of}.{key}"),
+        None => format!("{of}.{key}"),
+    };
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let first = entry.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     (first && entry.len() <= 100 && entry.bytes().all(good)).then_some(entry)
 }
 
+/// That of a variable whose value a Secret must have.
+fn of_secret(object: &Value, many_namespaces: bool, variable: &Value) -> Option<String> {
+    let reference = &variable["valueFrom"]["secretKeyRef"];
+    let (name, key) = (reference["name"].as_str()?, reference["key"].as_str()?);
+    let entry = entry(object, many_namespaces, name, key)?;
+    (reference["optional"] != true).then_some(entry)
+}
+
+/// Those of all such variables of a CronJob.
+pub(super) fn entries_of_secrets(object: &Value, many_namespaces: bool) -> Vec<String> {
+    let pod = &object["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+    let containers = pod["containers"].as_array().into_iter().flatten();
+    let variables = containers
+        .filter_map(|container| container["env"].as_array())
+        .flatten();
+    variables
+        .filter_map(|variable| of_secret(object, many_namespaces, variable))
+        .collect()
+}
+
 impl Reading<'_> {
-    /// Secrets of two namespaces may have one name.
-    fn entry(&self, of: &str, key: &str) -> Option<String> {
-        let namespace = &self.object["metadata"]["namespace"];
-        match namespace.as_str().filter(|_| self.many_namespaces) {
-            Some(namespace) => entry(&format!("{namespace}.{of}"), key),
-            None => entry(of, key),
-        }
-    }
-
-    /// That of a variable whose value a Secret must have.
-    fn of_secret(&self, from: &Value) -> Option<String> {
-        let reference = &from["secretKeyRef"];
-        let entry = self.entry(reference["name"].as_str()?, reference["key"].as_str()?)?;
-        (reference["optional"] != true).then_some(entry)
-    }
-
     pub(super) fn variables(&mut self, container: &Value) -> Variables {
         let mut all = Variables::default();
         for variable in container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().unwrap_or_default();
             let from = &variable["valueFrom"];
             let kind = from.as_object().and_then(|from| from.keys().next());
-            let entry = self
-                .of_secret(from)
+            let entry = of_secret(self.object, self.many_namespaces, variable)
                 .filter(|_| all.elsewhere.len() < MOST && name.len() <= 100);
             match (kind, is_variable(name) && !name.starts_with("FARMHAND_"), entry) {
                 (Some(_), true, Some(entry)) => {
@@ -157,9 +164,11 @@ impl Reading<'_> {
         let is_secret_part =
             |part: &Part| matches!(part, Part::Variable(name) if all.elsewhere.contains_key(name));
         if all.parts(value).iter().any(is_secret_part)
-            && let Some(entry) = self.entry(super::name_of(self.object), name)
+            && let job = super::name_of(self.object)
+            && let Some(entry) = entry(self.object, self.many_namespaces, job, name)
             && all.elsewhere.len() < MOST
         {
+            let entry = self.store.unique(&entry);
             self.note(&format!(
                 "variable {name} has a part that comes from a Secret: put all of its value into the nodes' store as {entry}"
             ));
