@@ -140,3 +140,31 @@ fn what_a_cron_job_of_a_public_repository_loses_is_told() {
     assert!(carried >= 40, "{carried}");
     assert_eq!(lost.len(), 5, "{lost:?}");
 }
+
+/// kubectl reads YAML 1.1.
+#[test]
+fn suspend_is_read_as_kubectl_reads_it() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let text = std::fs::read_to_string(data().join("kubernetes-examples-cronjob-simple.yaml")).unwrap();
+    for (written, suspended, told) in [
+        ("yes", true, false),
+        ("on", true, false),
+        ("Y", true, false),
+        ("no", false, false),
+        ("null", false, false),
+        ("later", false, true),
+        ("1", false, true),
+    ] {
+        let text = text.replacen("\nspec:\n", &format!("\nspec:\n  suspend: {written}\n"), 1);
+        std::fs::write(dir.path().join("job.yaml"), text).unwrap();
+        let said = of(dir.path(), &["k8s", "job.yaml", "--json"]).json();
+        let toml = said["toml"].as_str().unwrap();
+        assert_eq!(toml.contains("enabled  = false"), suspended, "{written}: {toml}");
+        let notes = said["files"][0]["notes"].to_string();
+        assert_eq!(
+            notes.contains("is neither true nor false"),
+            told,
+            "{written}: {notes}"
+        );
+    }
+}

@@ -107,6 +107,20 @@ fn is_there(value: &Value) -> bool {
     }
 }
 
+/// A boolean as kubectl reads it: by YAML 1.1, which has `yes` and `on` too. Unset it is false.
+pub(super) fn is_on(value: &Value) -> Option<bool> {
+    match value {
+        Value::Null => Some(false),
+        Value::Bool(on) => Some(*on),
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "y" | "yes" | "on" | "true" => Some(true),
+            "n" | "no" | "off" | "false" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// A quantity as a size that `limits` takes: `512Mi`, `1G`, `1000`.
 pub(super) fn size(quantity: &str) -> Option<String> {
     let digits = quantity

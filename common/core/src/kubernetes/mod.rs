@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use days::either_day;
-use left_out::size;
+use left_out::{is_on, size};
 use variables::entries_of_secrets;
 
 use crate::import::{
@@ -230,8 +230,10 @@ impl Reading<'_> {
             "timezone",
             Some(timezone).filter(|zone| *zone != self.machine.timezone),
         );
-        if spec["suspend"] == true {
-            draft.raw("enabled", "false");
+        match is_on(&spec["suspend"]) {
+            Some(true) => draft.raw("enabled", "false"),
+            Some(false) => {}
+            None => self.note("suspend is neither true nor false, so its job is enabled"),
         }
         draft.text(
             "overlap",

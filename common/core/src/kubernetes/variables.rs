@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Reading, text};
+use super::{Reading, is_on, text};
 use crate::import::{MOST, is_secret, is_variable, secret_note, stored};
 use crate::redact::SHORTEST;
 use crate::text::shell_word;
@@ -112,7 +112,7 @@ fn of_secret(object: &Value, many_namespaces: bool, variable: &Value) -> Option<
     let reference = &variable["valueFrom"]["secretKeyRef"];
     let (name, key) = (reference["name"].as_str()?, reference["key"].as_str()?);
     let entry = entry(object, many_namespaces, name, key)?;
-    (reference["optional"] != true).then_some(entry)
+    (is_on(&reference["optional"]) == Some(false)).then_some(entry)
 }
 
 /// Those of all such variables of a CronJob.
