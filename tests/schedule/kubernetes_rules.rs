@@ -117,6 +117,22 @@ fn numbers_out_of_range_leave_a_file_that_is_valid() {
     assert_eq!((spec.timeout, spec.env["N"].as_str()), (None, "5"));
     let argv = ["x", "5", "true"].map(str::to_owned).to_vec();
     assert_eq!(spec.command, Some(Command::Argv(argv)));
+    let spec = json!({"startingDeadlineSeconds": 4_000_000_000_u64, "activeDeadlineSeconds": i64::MAX});
+    let pod = json!({"terminationGracePeriodSeconds": i64::MAX});
+    let import = imported(vec![cron_job(&spec, &pod, &json!({}))]);
+    let spec = specs(&import).remove(0).1;
+    assert_eq!(
+        (spec.missed_within, spec.timeout, spec.grace.as_secs()),
+        (None, None, 365 * 86_400)
+    );
+    for key in [
+        "startingDeadlineSeconds",
+        "activeDeadlineSeconds",
+        "terminationGracePeriodSeconds",
+    ] {
+        let told = |note: &&str| note.contains(key) && note.contains("more than a hundred years");
+        assert!(notes(&import).iter().any(told), "{key}: {:?}", notes(&import));
+    }
 }
 
 #[test]

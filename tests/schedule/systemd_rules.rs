@@ -176,6 +176,57 @@ fn numbers_out_of_range_leave_a_file_that_is_valid() {
     assert!(said(&import, "Nice=40: it is not carried over"));
     let spec = job(&import).spec;
     assert_eq!((spec.limits.memory, spec.limits.processes), (None, None));
+    for (keys, timeout, grace, told) in [
+        (
+            "TimeoutStopSec=infinity",
+            None,
+            365 * 86_400,
+            "TimeoutStopSec=infinity: ",
+        ),
+        ("TimeoutStopSec=0", None, 365 * 86_400, "TimeoutStopSec=0: "),
+        (
+            "TimeoutStopSec=200years",
+            None,
+            365 * 86_400,
+            "TimeoutStopSec=200years: ",
+        ),
+        (
+            "TimeoutStopSec=soon",
+            None,
+            90,
+            "TimeoutStopSec=soon: it is not a duration",
+        ),
+        ("RuntimeMaxSec=200years", None, 90, "RuntimeMaxSec=200years: "),
+        (
+            "RuntimeMaxSec=1x",
+            None,
+            90,
+            "RuntimeMaxSec=1x: it is not a duration",
+        ),
+        ("RuntimeMaxSec=infinity", None, 90, ""),
+        ("RuntimeMaxSec=2h", Some(7_200), 90, ""),
+    ] {
+        let import = imported("", "x", timer, &format!("[Service]\nExecStart=/bin/a\n{keys}\n"));
+        let spec = job(&import).spec;
+        assert_eq!(
+            (spec.timeout.map(|time| time.as_secs()), spec.grace.as_secs()),
+            (timeout, grace),
+            "{keys}"
+        );
+        let name = keys.split('=').next().unwrap();
+        assert!(
+            said(&import, if told.is_empty() { name } else { told }) != told.is_empty(),
+            "{keys}"
+        );
+    }
+    let timer = "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=200years\n";
+    let import = imported("", "x", timer, service);
+    assert!(
+        said(&import, "RandomizedDelaySec=200years is "),
+        "{}",
+        import.toml
+    );
+    assert_eq!(job(&import).spec.spread.as_secs(), 0);
 }
 
 #[test]

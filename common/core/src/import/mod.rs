@@ -20,6 +20,9 @@ pub(crate) use secrets::{
 pub use write::is_unedited;
 pub(crate) use write::{Piece, text_or_list};
 
+/// The grace of what is never killed.
+pub(crate) const LONG: &str = "365d";
+
 /// What was known of the machine and a job file must say.
 pub struct Machine<'a> {
     /// IANA name of the zone that the other scheduler's clock shows.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Reading;
-use crate::document::parse_size;
+use crate::document::{parse_duration, parse_size};
 
 /// Keys that are read, and those that say nothing about what runs when: history, labels, what `kubectl get` fills in.
 const CRON_JOB: &[&str] = &[
@@ -69,6 +69,20 @@ impl Reading<'_> {
         for (name, _) in limits.into_iter().flatten().filter(|(name, _)| *name != "memory") {
             self.note(&format!("the limit of {name} is not carried over"));
         }
+    }
+}
+
+impl Reading<'_> {
+    /// As a duration, if a job may have it.
+    pub(super) fn seconds(&mut self, key: &str, seconds: u64) -> Option<String> {
+        let text = format!("{seconds}s");
+        let good = parse_duration(&text).is_ok();
+        if !good {
+            self.note(&format!(
+                "{key} is more than a hundred years, which no job can say"
+            ));
+        }
+        good.then_some(text)
     }
 }
 

@@ -16,7 +16,7 @@ use left_out::{is_on, size};
 use variables::entries_of_secrets;
 
 use crate::import::{
-    Draft, Import, Imported, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
+    Draft, Import, Imported, LONG, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
 };
 use crate::schedule::{ExpressionError, ParseContext, Schedule};
 
@@ -246,7 +246,10 @@ impl Reading<'_> {
         match spec["startingDeadlineSeconds"].as_u64() {
             Some(0) => self
                 .note("startingDeadlineSeconds is 0, with which Kubernetes starts nothing; it is left out"),
-            Some(seconds) => draft.text("missed_within", &format!("{seconds}s")),
+            Some(seconds) => {
+                let within = self.seconds("startingDeadlineSeconds", seconds);
+                draft.maybe("missed_within", within.as_deref());
+            }
             None => {}
         }
         self.container(pod, &mut draft)?;
@@ -344,7 +347,8 @@ impl Reading<'_> {
             self.note("activeDeadlineSeconds bounds all attempts together; `timeout` bounds each of them");
         }
         if let Some(seconds) = [whole, attempt].into_iter().flatten().filter(|n| *n > 0).min() {
-            draft.text("timeout", &format!("{seconds}s"));
+            let timeout = self.seconds("activeDeadlineSeconds", seconds);
+            draft.maybe("timeout", timeout.as_deref());
         }
         if retries > 0 {
             draft.raw(
@@ -355,7 +359,8 @@ impl Reading<'_> {
         let grace = pod["terminationGracePeriodSeconds"]
             .as_u64()
             .unwrap_or(GRACE_SECONDS);
-        draft.text("grace", &format!("{grace}s"));
+        let grace = self.seconds("terminationGracePeriodSeconds", grace);
+        draft.text("grace", grace.as_deref().unwrap_or(LONG));
         if ["parallelism", "completions"]
             .iter()
             .any(|key| job[key].as_u64().is_some_and(|n| n > 1))

@@ -1,13 +1,14 @@
 //! From timers to jobs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::calendar::{Calendar, Years, on_calendar};
 use super::service::Body;
 use super::span::span;
 use super::unit::{Entry, Unit};
 use super::{File, Timer};
-use crate::document::duration_text;
+use crate::document::{duration_text, parse_duration};
 use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report, Store};
 use crate::schedule::{ParseContext, Schedule};
 
@@ -357,11 +358,12 @@ impl Due {
 
 fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
     let entry = unit.last("Timer", "RandomizedDelaySec")?;
-    let Some(delay) = span(&entry.value) else {
+    let good = |delay: &Duration| parse_duration(&duration_text(*delay)).is_ok();
+    let Some(delay) = span(&entry.value).filter(good) else {
         report.note(
             entry.line,
             format!(
-                "RandomizedDelaySec={} is not a duration and is left out",
+                "RandomizedDelaySec={} is not a duration of at most a hundred years and is left out",
                 entry.value
             ),
         );
@@ -373,7 +375,7 @@ fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
             format!("RandomizedDelaySec={} became `spread`: the job is moved by the same time each time, not by another one", entry.value),
         );
     }
-    (delay.as_secs() > 0).then(|| duration_text(std::time::Duration::from_secs(delay.as_secs())))
+    (delay.as_secs() > 0).then(|| duration_text(Duration::from_secs(delay.as_secs())))
 }
 
 /// Notes every key of a section that is not among these, and those of sections that order units.

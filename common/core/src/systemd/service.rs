@@ -1,6 +1,7 @@
 //! What a service does, as keys of a job.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::File;
 use super::convert::left_out;
@@ -9,9 +10,9 @@ use super::span::span;
 use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit};
 use crate::definition::is_user_name;
-use crate::document::{duration_text, parse_size};
+use crate::document::{duration_text, parse_duration, parse_size};
 use crate::import::{
-    Draft, Machine, Report, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note,
+    Draft, LONG, Machine, Report, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note,
 };
 
 /// Keys that are read here, and those that say nothing about the job.
@@ -35,6 +36,9 @@ const READ: &[&str] = &[
     "TasksMax",
     "SyslogIdentifier",
 ];
+
+/// Of what a job file can say.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The keys of a job that follow from a service.
 pub(super) struct Body {
@@ -125,8 +129,10 @@ impl Body {
                 .last("UMask")
                 .filter(|mask| !["0022", "022", "22"].contains(&mask.as_str())),
             nice: reading.nice(),
-            timeout: reading.time(limits),
-            grace: reading.time(&["TimeoutStopSec", "TimeoutSec"]),
+            timeout: (reading.time(limits))
+                .filter(|(_, time)| *time < Duration::MAX)
+                .map(|(_, time)| duration_text(time)),
+            grace: reading.grace(),
             limits: reading.limits(),
             env,
         })
@@ -153,7 +159,7 @@ impl Body {
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
     /// What the key's last line says, with why that is not all of it.
     fn note(&mut self, key: &str, text: &str) {
         if let Some(entry) = self.unit.last("Service", key) {
@@ -181,12 +187,35 @@ impl Reading<'_> {
         Some(self.expand(entry, &entry.value))
     }
 
-    /// Of keys that say the same, the last one counts.
-    fn time(&mut self, keys: &[&str]) -> Option<String> {
-        let entries = keys.iter().filter_map(|key| self.unit.last("Service", key));
+    /// Of keys that say the same, the last one counts. Zero is no limit, and so is `infinity`.
+    fn time(&mut self, keys: &[&str]) -> Option<(&'a Entry, Duration)> {
+        let unit = self.unit;
+        let entries = keys.iter().filter_map(|key| unit.last("Service", key));
         let entry = entries.max_by_key(|entry| entry.line)?;
-        let span = span(&entry.value).filter(|span| !span.is_zero())?;
-        Some(duration_text(span))
+        let span = match span(&entry.value) {
+            _ if entry.value == "infinity" => Duration::MAX,
+            Some(span) if span.is_zero() => Duration::MAX,
+            Some(span) if parse_duration(&duration_text(span)).is_ok() => span.max(SHORTEST),
+            Some(_) => {
+                self.note(&entry.key, "more than a hundred years is no limit here");
+                Duration::MAX
+            }
+            None => {
+                self.note(&entry.key, "it is not a duration and is left out");
+                return None;
+            }
+        };
+        Some((entry, span))
+    }
+
+    fn grace(&mut self) -> Option<String> {
+        let (entry, grace) = self.time(&["TimeoutStopSec", "TimeoutSec"])?;
+        if grace < Duration::MAX {
+            return Some(duration_text(grace));
+        }
+        let text = format!("systemd never kills what does not end; here that is done after {LONG}");
+        self.note(&entry.key, &text);
+        Some(LONG.to_owned())
     }
 
     /// All commands that the service runs, one after the other.
