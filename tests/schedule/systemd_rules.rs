@@ -230,6 +230,48 @@ fn numbers_out_of_range_leave_a_file_that_is_valid() {
 }
 
 #[test]
+fn what_a_command_is_told_as_its_name_is_told() {
+    for (start, wanted, told) in [
+        (
+            "@/bin/busybox tar cf x",
+            ["/bin/busybox", "cf", "x"].as_slice(),
+            true,
+        ),
+        ("@/bin/tar tar cf x", &["/bin/tar", "cf", "x"], false),
+        ("-@/bin/tar /bin/tar cf x", &[], true),
+    ] {
+        let import = imported("", "x", DAILY, &format!("[Service]\nExecStart={start}\n"));
+        assert_eq!(
+            said(&import, "is what systemd tells the program as its name"),
+            told,
+            "{start}"
+        );
+        if !wanted.is_empty() {
+            let value = serde_json::to_value(&job(&import).spec).unwrap();
+            assert_eq!(value["command"], serde_json::json!(wanted));
+        }
+    }
+}
+
+#[test]
+fn what_a_line_of_a_unit_loses_is_told_of_that_line() {
+    let service = "[Service]\nExecStart=+/bin/a\nExecStartPost=/bin/b\nWorkingDirectory=-/srv\n";
+    let timer = "[Timer]\nOnUnitActiveSec=1500ms\n";
+    let import = imported("", "x", timer, service);
+    let lines = |part: &str| -> Vec<usize> {
+        let notes = import.files.iter().flat_map(|report| &report.notes);
+        notes
+            .filter(|note| note.text.contains(part))
+            .map(|note| note.line)
+            .collect()
+    };
+    assert_eq!(lines("all of a job runs as one user"), [2]);
+    assert_eq!(lines("WorkingDirectory=-/srv: "), [4]);
+    assert_eq!(lines("whole seconds, so every 1s"), [2]);
+    assert_eq!(job(&import).spec.cwd.as_deref(), Some("/srv"));
+}
+
+#[test]
 fn years_that_do_not_follow_each_other_become_a_calendar() {
     let timer = "[Timer]\nOnCalendar=2026,2028..2029-*-1 4:00\nOnCalendar=2030-*-1\n";
     let import = imported("", "x", timer, "[Service]\nExecStart=/bin/true\n");

@@ -290,10 +290,14 @@ impl Due {
                     );
                     continue;
                 };
+                let whole = match every.subsec_nanos() {
+                    0 => String::new(),
+                    _ => format!(", in whole seconds, so every {}s", every.as_secs()),
+                };
                 report.note(
                     entry.line,
                     format!(
-                        "{key}={} counts from {what}; here the job is due at fixed instants so far apart",
+                        "{key}={} counts from {what}; here the job is due at fixed instants so far apart{whole}",
                         entry.value
                     ),
                 );

@@ -13,6 +13,8 @@ pub(super) struct Exec {
     pub may_fail: bool,
     /// `+`, `!` and `!!`: it keeps rights that the unit gives up.
     pub privileged: bool,
+    /// `@`: what the program is told as its name, unless that is its own.
+    pub name: Option<String>,
     /// `:`: a `$` is only a `$`.
     verbatim: bool,
 }
@@ -135,7 +137,8 @@ pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
             current.verbatim = flags.contains(':');
             renamed = flags.contains('@');
         } else if std::mem::take(&mut renamed) {
-            // The second word is what the program is told as its name.
+            let own = current.words[0].rsplit('/').next();
+            current.name = Some(word).filter(|word| own != Some(word));
             continue;
         }
         current.words.push(word);

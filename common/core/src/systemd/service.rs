@@ -233,6 +233,7 @@ impl<'a> Reading<'a> {
         let mut all: Vec<Exec> = Vec::new();
         for key in ["ExecStartPre", "ExecStart", "ExecStartPost"] {
             for entry in unit.all("Service", key) {
+                let mut line: Vec<Exec> = Vec::new();
                 match exec::commands(&entry.value) {
                     Ok(execs) => {
                         // As systemd: what a specifier stands for is not split or unescaped once more.
@@ -240,7 +241,7 @@ impl<'a> Reading<'a> {
                             exec.words = exec.words.iter().map(|word| self.expand(entry, word)).collect();
                             exec
                         });
-                        all.extend(words);
+                        line.extend(words);
                     }
                     Err(problem) => {
                         let problem = format!("{key}={}: {problem}", entry.value);
@@ -252,13 +253,22 @@ impl<'a> Reading<'a> {
                 if has_secret(&entry.value) {
                     self.report.note(entry.line, SECRET_COMMAND);
                 }
-                if all.iter().any(|exec| exec.privileged) {
+                for name in line.iter().filter_map(|exec| exec.name.as_ref()) {
+                    let text = format!(
+                        "{key}={}: `{name}` is what systemd tells the program as its name; a job tells it its path. If it goes by that name, \
+                         let the command say it in another way",
+                        entry.value
+                    );
+                    self.report.note(entry.line, text);
+                }
+                if line.iter().any(|exec| exec.privileged) {
                     let text = format!(
                         "{key}={}: all of a job runs as one user, with that user's rights",
                         entry.value
                     );
                     self.report.note(entry.line, text);
                 }
+                all.extend(line);
             }
         }
         if let [exec] = &all[..]
@@ -285,6 +295,12 @@ impl<'a> Reading<'a> {
         let cwd = self
             .last("WorkingDirectory")
             .unwrap_or_else(|| without.to_owned());
+        if cwd.starts_with('-') {
+            self.note(
+                "WorkingDirectory",
+                "where it is missing, systemd starts the service in `/`, and the job fails",
+            );
+        }
         match cwd.trim_start_matches('-') {
             "~" => {
                 let home = (machine.home)(user);
