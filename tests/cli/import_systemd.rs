@@ -104,3 +104,57 @@ fn drop_ins_and_what_no_wants_directory_names_are_told_in_the_job_file() {
     assert!(!notes(&told, "lib/backup.timer").contains("*.wants"), "{told:#}");
     assert!(notes(&told, "lib/idle@x.timer").contains("*.wants"), "{told:#}");
 }
+
+#[test]
+fn instances_that_are_enabled_are_imported_with_their_template() {
+    let dir = units(&[
+        ("etc/backup@.timer", DAILY),
+        ("etc/backup@.service", &service("backup %i")),
+        (
+            "etc/backup@.timer.d/override.conf",
+            "[Timer]\nOnCalendar=hourly\n",
+        ),
+        ("etc/idle@.timer", DAILY),
+    ]);
+    let wants = dir.path().join("etc/timers.target.wants");
+    std::fs::create_dir(&wants).unwrap();
+    symlink("../backup@.timer", wants.join("backup@home.timer")).unwrap();
+    // As in a copy of another machine's files.
+    symlink("/nowhere/backup@.timer", wants.join("backup@srv.timer")).unwrap();
+    let names = |told: &Value| -> Vec<String> {
+        let jobs = told["jobs"].as_array().unwrap().iter();
+        let mut names: Vec<String> = jobs.map(|job| job["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let told = of(dir.path(), &["systemd", "etc", "--json"]).json();
+    assert_eq!(names(&told), ["backup-home", "backup-srv"], "{told:#}");
+    let toml = told["toml"].as_str().unwrap();
+    assert!(
+        toml.contains("\"/bin/backup\", \"home\"") && toml.contains("\"/bin/backup\", \"srv\""),
+        "{toml}"
+    );
+    let all = told["files"].to_string();
+    assert!(!all.contains("*.wants directory"), "{told:#}");
+    assert_eq!(
+        all.matches("what etc/backup@.timer.d changes").count(),
+        2,
+        "{told:#}"
+    );
+    assert_eq!(
+        all.matches("a template has no instance").count(),
+        1,
+        "only idle@ has none: {told:#}"
+    );
+    // The link alone.
+    let told = of(
+        dir.path(),
+        &["systemd", "etc/timers.target.wants/backup@home.timer", "--json"],
+    )
+    .json();
+    assert_eq!(names(&told), ["backup-home"], "{told:#}");
+    assert!(
+        !told["files"].to_string().contains("*.wants directory"),
+        "{told:#}"
+    );
+}

@@ -33,10 +33,10 @@ pub struct File {
 }
 
 impl File {
-    /// It lies where the units of users do: in /usr/lib/systemd/user, ~/.config/systemd/user and their like.
+    /// It lies where the units of users do, or is enabled there: in /usr/lib/systemd/user, ~/.config/systemd/user and their like.
     fn of_user(&self) -> bool {
-        let parent = std::path::Path::new(&self.name).parent();
-        parent.is_some_and(|dir| dir.ends_with("systemd/user"))
+        let mut dirs = std::path::Path::new(&self.name).ancestors().skip(1).take(2);
+        dirs.any(|dir| dir.ends_with("systemd/user"))
     }
 }
 

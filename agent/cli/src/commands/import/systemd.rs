@@ -41,8 +41,13 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
     };
     let mut timers = Vec::new();
     for (path, others) in paths(&args.file)? {
-        let places = places(&path, &args.file);
-        let mut timer = file(&path, &unit_name(&path), &places)?;
+        let (unit, places) = (unit_name(&path), places(&path, &args.file));
+        // In a copy of a machine's files a link may lead to where its file was on that machine.
+        let text = Some(path.clone()).filter(|path| path.exists());
+        let text = text
+            .or_else(|| find(&unit, &places, &[]))
+            .unwrap_or_else(|| path.clone());
+        let mut timer = file(&text, &unit, &places)?;
         timer.notes.extend(
             others
                 .iter()
@@ -76,27 +81,64 @@ fn paths(files: &[PathBuf]) -> Result<Paths, Failure> {
         let failed = |error: std::io::Error| {
             Failure::usage(format!("{} cannot be read; nothing was written", file.display())).why(error)
         };
-        let mut found = Vec::new();
-        if file.is_dir() {
-            for entry in file.read_dir().map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                if path.extension().is_some_and(|end| end == "timer") {
-                    found.push(path);
-                }
-            }
-            found.sort();
-        } else if file.extension().is_none_or(|end| end != "service") {
+        let found = match file.is_dir() {
+            true => timers_of(file).map_err(failed)?,
             // Services are read with the timers that start them.
-            found.push(file.clone());
-        }
+            false if file.extension().is_some_and(|end| end == "service") => Vec::new(),
+            false => vec![file.clone()],
+        };
         found.into_iter().for_each(|path| add(&mut paths, path));
     }
+    // A template runs as its instances.
+    let instances: BTreeSet<String> = (paths.iter())
+        .filter_map(|(path, _)| template(&unit_name(path)))
+        .collect();
+    paths.retain(|(path, _)| !instances.contains(&unit_name(path)));
     match paths.is_empty() {
         true => {
             Err(Failure::usage("there is no *.timer among these files").next("name one, or its directory"))
         }
         false => Ok(paths),
     }
+}
+
+/// The timers of a directory, and then the instances of templates that are enabled there: links in its *.wants.
+fn timers_of(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let (mut found, mut instances) = (Vec::new(), Vec::new());
+    for entry in dir.read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "timer") {
+            found.push(path);
+        } else if is_wants(&path) && path.is_dir() {
+            let wanted = timers_of(&path)?.into_iter();
+            instances.extend(wanted.filter(|path| template(&unit_name(path)).is_some()));
+        }
+    }
+    found.sort();
+    instances.sort();
+    found.extend(instances);
+    Ok(found)
+}
+
+fn is_wants(dir: &Path) -> bool {
+    dir.extension()
+        .is_some_and(|end| end == "wants" || end == "requires")
+}
+
+/// The directory of units that a unit lies in, or a link to it in one of that directory's *.wants.
+fn dir_of(unit: &Path) -> &Path {
+    let parent = unit.parent().unwrap_or(Path::new(""));
+    match is_wants(parent) {
+        true => parent.parent().unwrap_or(Path::new("")),
+        false => parent,
+    }
+}
+
+/// `backup@home.timer` → `backup@.timer`.
+fn template(unit: &str) -> Option<String> {
+    let (prefix, rest) = unit.split_once('@')?;
+    let (instance, kind) = rest.rsplit_once('.')?;
+    (!instance.is_empty()).then(|| format!("{prefix}@.{kind}"))
 }
 
 /// Of timers of one name the first counts: in systemd's own directories by their order, elsewhere by that of the arguments.
@@ -111,6 +153,9 @@ fn add(paths: &mut Paths, path: PathBuf) {
     };
     let first = first.unwrap_or_else(|| path.clone());
     let at = paths.iter().position(|(known, _)| unit_name(known) == name);
+    if at.is_some() && dir_of(&path) != path.parent().unwrap_or(Path::new("")) {
+        return;
+    }
     let at = at.unwrap_or_else(|| {
         paths.push((first, Vec::new()));
         paths.len() - 1
@@ -123,7 +168,7 @@ fn add(paths: &mut Paths, path: PathBuf) {
 }
 
 fn is_of_system(path: &Path) -> bool {
-    UNITS.iter().any(|dir| path.parent() == Some(Path::new(dir)))
+    UNITS.iter().any(|dir| dir_of(path) == Path::new(dir))
 }
 
 fn unit_name(path: &Path) -> String {
@@ -137,7 +182,7 @@ fn places(timer: &Path, named: &[PathBuf]) -> Vec<PathBuf> {
         true => UNITS.iter().map(PathBuf::from).collect(),
         false => Vec::new(),
     };
-    let beside = timer.parent().unwrap_or(Path::new("")).to_owned();
+    let beside = dir_of(timer).to_owned();
     let dirs = named.iter().filter(|path| path.is_dir());
     if !places.contains(&beside) && !dirs.clone().any(|dir| *dir == beside) {
         places.push(beside);
@@ -147,7 +192,7 @@ fn places(timer: &Path, named: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn file(path: &Path, unit: &str, places: &[PathBuf]) -> Result<File, Failure> {
-    let names = BTreeSet::from([unit.to_owned(), unit_name(path)]);
+    let names = BTreeSet::from_iter([unit.to_owned(), unit_name(path)].into_iter().chain(template(unit)));
     let drop_ins = |place: &PathBuf| {
         let dirs = names.iter().map(|name| place.join(format!("{name}.d")));
         dirs.filter(|dir| dir.is_dir()).collect::<Vec<_>>()
@@ -175,22 +220,16 @@ fn is_wanted(timer: &str, places: &[PathBuf]) -> bool {
         let here = place.as_os_str().is_empty();
         let place = if here { Path::new(".") } else { place };
         let entries = place.read_dir().into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).any(|dir| {
-            let wants = dir
-                .extension()
-                .is_some_and(|end| end == "wants" || end == "requires");
-            wants && dir.join(timer).symlink_metadata().is_ok()
-        })
+        entries
+            .map(|entry| entry.path())
+            .any(|dir| is_wants(&dir) && dir.join(timer).symlink_metadata().is_ok())
     };
     places.iter().any(wants)
 }
 
-/// The service's file, or its template's.
-fn find(service: &str, places: &[PathBuf], named: &[PathBuf]) -> Option<PathBuf> {
-    let template = service
-        .split_once('@')
-        .map(|(prefix, _)| format!("{prefix}@.service"));
-    let names = [Some(service.to_owned()), template];
+/// The unit's file, or its template's.
+fn find(unit: &str, places: &[PathBuf], named: &[PathBuf]) -> Option<PathBuf> {
+    let names = [Some(unit.to_owned()), template(unit)];
     names.iter().flatten().find_map(|name| {
         let given = named.iter().find(|path| unit_name(path) == *name).cloned();
         given.or_else(|| places.iter().map(|dir| dir.join(name)).find(|path| path.exists()))
