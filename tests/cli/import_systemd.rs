@@ -158,3 +158,24 @@ fn instances_that_are_enabled_are_imported_with_their_template() {
         "{told:#}"
     );
 }
+
+#[test]
+fn the_locale_that_systemd_gives_to_services_is_told_once() {
+    let dir = units(&[
+        ("etc/systemd/system/a.timer", DAILY),
+        ("etc/systemd/system/a.service", &service("a")),
+        ("etc/systemd/system/b.timer", DAILY),
+        ("etc/systemd/system/b.service", &service("b")),
+        ("etc/locale.conf", "LANG=de_DE.UTF-8\nLC_TIME=C.UTF-8\n"),
+        ("etc/default/locale", "LANG=de_DE.UTF-8\n"),
+    ]);
+    let told = of(dir.path(), &["systemd", "etc/systemd/system", "--json"]).json();
+    let all = told["files"].to_string();
+    assert_eq!(
+        all.matches("etc/locale.conf sets LANG, LC_TIME: systemd gives that to services")
+            .count(),
+        1,
+        "{told:#}"
+    );
+    assert!(!all.contains("etc/default/locale"), "{told:#}");
+}

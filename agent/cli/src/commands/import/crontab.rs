@@ -85,7 +85,8 @@ fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
         if let Some(root) = hosts::root(path).or(here)
             && roots.insert(root)
         {
-            notes.extend(hosts::environment(root));
+            let given = "cron gives that to its commands";
+            notes.extend(hosts::environment(root, &hosts::ENVIRONMENTS, given));
         }
         files.push(File {
             name: path.display().to_string(),

@@ -9,9 +9,6 @@ use super::{Failure, out};
 /// Where cron looks for users' crontabs: Debian, Red Hat, SUSE.
 const SPOOLS: [&str; 3] = ["spool/cron/crontabs", "spool/cron", "spool/cron/tabs"];
 
-/// What PAM gives the commands of cron.
-const ENVIRONMENTS: [&str; 2] = ["etc/environment", "etc/default/locale"];
-
 /// Variables of every command, here too.
 const COMMON: [&str; 5] = ["HOME", "LOGNAME", "PATH", "SHELL", "USER"];
 
@@ -39,8 +36,11 @@ pub(super) fn root(path: &Path) -> Option<&Path> {
     path.ancestors().skip(1).find(holds)
 }
 
-/// What is lost of the environment that cron gives its commands on the machine with this root.
-pub(super) fn environment(root: &Path) -> Vec<String> {
+/// What PAM gives the commands of cron.
+pub(super) const ENVIRONMENTS: [&str; 2] = ["etc/environment", "etc/default/locale"];
+
+/// What these files of the machine with this root set, and no agent gives to its jobs; `given` says who does.
+pub(super) fn environment(root: &Path, files: &[&str], given: &str) -> Vec<String> {
     let told = |file: &&str| {
         let path = root.join(file);
         let text = std::fs::read_to_string(&path).ok()?;
@@ -51,13 +51,13 @@ pub(super) fn environment(root: &Path) -> Vec<String> {
             .collect();
         (!names.is_empty()).then(|| {
             format!(
-                "{} sets {}: cron gives that to its commands, an agent does not. Put what they need into `env`",
+                "{} sets {}: {given}, an agent does not. Put what they need into `env`",
                 path.display(),
                 names.join(", ")
             )
         })
     };
-    ENVIRONMENTS.iter().filter_map(told).collect()
+    files.iter().filter_map(told).collect()
 }
 
 /// The crontabs in a directory of hosts, by host.

@@ -7,7 +7,7 @@ use clap::Args;
 use farmhand_core::import::Machine;
 use farmhand_core::systemd::{self, File, Timer};
 
-use super::{Failure, Outcome, Target, home, text_of, zone};
+use super::{Failure, Outcome, Target, home, hosts, text_of, zone};
 
 #[derive(Args, Debug)]
 pub(super) struct SystemdArgs {
@@ -33,13 +33,16 @@ const UNITS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
+/// Where the locale of the services is: the first that there is.
+const LOCALES: [&str; 2] = ["etc/locale.conf", "etc/default/locale"];
+
 pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
     let timezone = zone(args.tz.as_deref())?;
     let machine = Machine {
         timezone: &timezone,
         home: &home,
     };
-    let mut timers = Vec::new();
+    let (mut timers, mut roots) = (Vec::new(), BTreeSet::new());
     for (path, others) in paths(&args.file)? {
         let (unit, places) = (unit_name(&path), places(&path, &args.file));
         // In a copy of a machine's files a link may lead to where its file was on that machine.
@@ -48,6 +51,11 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
             .or_else(|| find(&unit, &places, &[]))
             .unwrap_or_else(|| path.clone());
         let mut timer = file(&text, &unit, &places)?;
+        let root = hosts::root(&path).unwrap_or(Path::new("/"));
+        if roots.insert(root.to_owned()) {
+            let locales = hosts::environment(root, &LOCALES, "systemd gives that to services");
+            timer.notes.extend(locales.into_iter().next());
+        }
         timer.notes.extend(
             others
                 .iter()
