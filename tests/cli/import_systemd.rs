@@ -179,3 +179,42 @@ fn the_locale_that_systemd_gives_to_services_is_told_once() {
     );
     assert!(!all.contains("etc/default/locale"), "{told:#}");
 }
+
+#[test]
+fn drop_ins_of_any_name_that_systemd_reads_are_told() {
+    let on = "[Service]\nUser=me\n";
+    let dir = units(&[
+        ("etc/systemd/system/foo-bar@x.timer", DAILY),
+        ("etc/systemd/system/foo-bar@.service", &service("a")),
+        ("etc/systemd/system/foo-bar@x.service.d/a.conf", on),
+        ("etc/systemd/system/foo-bar@.service.d/a.conf", on),
+        ("etc/systemd/system/foo-@.service.d/a.conf", on),
+        ("etc/systemd/system/service.d/a.conf", on),
+        ("etc/systemd/system/timer.d/a.conf", "[Timer]\nPersistent=true\n"),
+        (
+            "etc/systemd/system.control/foo-bar@x.service.d/50-MemoryMax.conf",
+            on,
+        ),
+        ("etc/systemd/system/foo.service.d/a.conf", on),
+    ]);
+    let told = of(dir.path(), &["systemd", "etc/systemd/system", "--json"]).json();
+    let of_service = notes(&told, "etc/systemd/system/foo-bar@.service");
+    for drop_in in [
+        "system/foo-bar@x.service.d",
+        "system/foo-bar@.service.d",
+        "system/foo-@.service.d",
+        "system/service.d",
+        "system.control/foo-bar@x.service.d",
+    ] {
+        assert!(
+            of_service.contains(&format!("what etc/systemd/{drop_in} changes")),
+            "{drop_in}: {of_service}"
+        );
+    }
+    assert!(!of_service.contains("/foo.service.d"), "{of_service}");
+    let of_timer = notes(&told, "etc/systemd/system/foo-bar@x.timer");
+    assert!(
+        of_timer.contains("what etc/systemd/system/timer.d changes"),
+        "{of_timer}"
+    );
+}

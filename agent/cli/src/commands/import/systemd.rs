@@ -199,10 +199,30 @@ fn places(timer: &Path, named: &[PathBuf]) -> Vec<PathBuf> {
     places
 }
 
+/// The directories of a unit's drop-ins, as systemd.unit(5) has them: of the unit and its template, of what its name begins with up to
+/// a dash, and of all units of its kind.
+fn drop_ins(unit: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for name in [Some(unit.to_owned()), template(unit)].into_iter().flatten() {
+        let end = name.find('@').or_else(|| name.rfind('.')).unwrap_or(name.len());
+        let (prefix, rest) = name.split_at(end);
+        let dashes = prefix.match_indices('-');
+        names.extend(dashes.map(|(at, _)| format!("{}{rest}.d", &prefix[..=at])));
+        names.push(format!("{name}.d"));
+    }
+    names.extend(unit.rsplit_once('.').map(|(_, kind)| format!("{kind}.d")));
+    names
+}
+
 fn file(path: &Path, unit: &str, places: &[PathBuf]) -> Result<File, Failure> {
-    let names = BTreeSet::from_iter([unit.to_owned(), unit_name(path)].into_iter().chain(template(unit)));
+    let names: BTreeSet<String> = [unit, &unit_name(path)].into_iter().flat_map(drop_ins).collect();
     let drop_ins = |place: &PathBuf| {
-        let dirs = names.iter().map(|name| place.join(format!("{name}.d")));
+        // `systemctl set-property` writes there.
+        let control = place
+            .ends_with("systemd/system")
+            .then(|| place.with_file_name("system.control"));
+        let places = [Some(place.clone()), control].into_iter().flatten();
+        let dirs = places.flat_map(|place| names.iter().map(move |name| place.join(name)));
         dirs.filter(|dir| dir.is_dir()).collect::<Vec<_>>()
     };
     let mut seen = BTreeSet::new();
