@@ -366,7 +366,7 @@ async fn hosts_and_logs_that_lack_are_named() {
         4,
         &[
             "no line of a command that cron started",
-            "journalctl -t CRON -t systemd -o json",
+            "journalctl -t CRON -t CROND -t crond -t systemd -o json",
         ],
     );
     week.verify("/nowhere/log", &[])

@@ -27,7 +27,7 @@ const SHOWN: usize = 5;
 
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
-    /// Logs with the lines of cron and systemd: syslog files, or what `journalctl -t CRON -t systemd -o json` prints; - is standard input
+    /// Logs with the lines of cron and systemd: syslog files, or what `journalctl -t CRON -t CROND -t crond -t systemd -o json` prints; - is standard input
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     log: Vec<PathBuf>,
     /// The node whose logs they are, whatever they call it; no other node is compared
@@ -100,7 +100,7 @@ fn read(paths: &[PathBuf], zone: TimeZone, now: Timestamp) -> Result<Log, Failur
     if log.started.is_empty() {
         return Err(Failure::new(Exit::Refused, "the logs have no line of a command that cron started, or of a unit that systemd started")
             .why("such a line is `Nov 26 10:00:01 web-1 CRON[123]: (root) CMD (/usr/bin/backup)`")
-            .next("name /var/log/syslog or /var/log/cron, or pipe `journalctl -t CRON -t systemd -o json` in with --log -; unpack what is compressed"));
+            .next("name /var/log/syslog or /var/log/cron, or pipe `journalctl -t CRON -t CROND -t crond -t systemd -o json` in with --log -; unpack what is compressed"));
     }
     Ok(log)
 }
