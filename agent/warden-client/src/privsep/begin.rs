@@ -125,5 +125,9 @@ fn start(wanted: &Wanted, files: Files) -> io::Result<Helper> {
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .spawn()?;
-    Ok(Helper { socket, files })
+    Ok(Helper {
+        socket,
+        files,
+        trusted_keys: wanted.trusted_keys.clone(),
+    })
 }

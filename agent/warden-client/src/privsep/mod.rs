@@ -12,7 +12,7 @@ pub mod wire;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -55,6 +55,7 @@ pub fn here() -> Option<&'static Helper> {
 pub struct Helper {
     socket: OwnedFd,
     files: Files,
+    trusted_keys: Option<PathBuf>,
 }
 
 /// What was found where a warden may live.
@@ -78,6 +79,11 @@ fn unexpected(reply: Reply) -> io::Error {
 }
 
 impl Helper {
+    /// The list of trusted keys that the agent is held to; none when no signature is asked for.
+    pub fn trusted_keys(&self) -> Option<PathBuf> {
+        self.trusted_keys.clone()
+    }
+
     /// Asks and waits for the answer, however long that takes.
     fn ask(&self, request: &Request, within: Option<Duration>) -> io::Result<(Reply, Option<OwnedFd>)> {
         let (mine, theirs) = wire::pair()?;

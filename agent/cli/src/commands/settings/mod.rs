@@ -147,7 +147,7 @@ impl Merge<'_> {
         let run_log = self.setting("run_log", run_log, || Ok(None));
         let socket = self.setting("run_log_socket", |text| directory(text).map(Some), || Ok(None));
         let trusted_keys = self.setting("trusted_keys", policy, || {
-            Ok(Some(PathBuf::from(trust::DEFAULT_FILE)).filter(|file| file.exists()))
+            Ok(default_keys(Path::new(trust::DEFAULT_FILE)))
         });
         let policy = self.setting("policy", policy, || Ok(None));
         let user = self.setting("user", user, || Ok(None));

@@ -235,6 +235,29 @@ fn a_trusted_proxy_is_off_by_default_and_named_in_full() {
     }
 }
 
+#[test]
+fn only_an_absent_list_of_trusted_keys_turns_signatures_off() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("trusted-keys");
+    let lies_at = |keys: &Path| default_keys(keys).as_deref() == Some(keys);
+    assert!(!lies_at(&keys));
+    symlink("/nowhere/keys", &keys).unwrap();
+    assert!(lies_at(&keys), "a dangling link");
+    let not_a_directory = file("");
+    assert!(
+        lies_at(&not_a_directory.path().join("trusted-keys")),
+        "it cannot be looked up"
+    );
+    let closed = dir.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o400)).unwrap();
+    // Root may look everywhere.
+    if !rustix::process::geteuid().is_root() {
+        assert!(lies_at(&closed.join("trusted-keys")), "this user may not look");
+    }
+}
+
 fn parser() -> clap::Command {
     <AgentArgs as clap::Args>::augment_args(clap::Command::new("agent"))
 }

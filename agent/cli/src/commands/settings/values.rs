@@ -1,6 +1,7 @@
 //! From the text of one setting to its value.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,6 +66,16 @@ pub(super) fn policy(text: &str) -> Result<Option<PathBuf>, String> {
 
 /// A user of the machine, or nobody else than who starts it.
 pub(super) fn user(text: &str) -> Result<Option<String>, String> {
+/// The default list of trusted keys, unless it is absent. One that cannot be looked up counts: reading it says why.
+pub(super) fn default_keys(file: &Path) -> Option<PathBuf> {
+    match file.symlink_metadata().map_err(|e| e.kind()) {
+        Err(ErrorKind::NotFound) => None,
+        // Root looked it up before it became a user who may not.
+        Err(ErrorKind::PermissionDenied) if privsep::here().is_some() => privsep::here()?.trusted_keys(),
+        _ => Some(file.to_owned()),
+    }
+}
+
     match text {
         "off" => Ok(None),
         _ => name(text).map(Some),
