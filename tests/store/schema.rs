@@ -25,6 +25,32 @@ async fn an_empty_database_is_told_apart_and_migrated_once() {
 }
 
 #[tokio::test]
+async fn a_database_of_another_encoding_than_utf8_is_refused_with_how_to_make_one() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    for encoding in ["SQL_ASCII", "LATIN1"] {
+        let name = format!("{}_{}", test.name(), encoding.to_lowercase());
+        let create =
+            format!("CREATE DATABASE {name} OWNER farm ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0");
+        admin.batch_execute(&create).await.unwrap();
+        let url = test.url().replace(test.name(), &name);
+        let told = migrate(&farmhand_tests::pg::config(&url)).await;
+        admin
+            .batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))
+            .await
+            .unwrap();
+        let Err(StoreError::NotReady { why, fix }) = told else {
+            panic!("{encoding}: {told:?}");
+        };
+        assert!(why.contains(encoding), "{why}");
+        assert!(
+            fix.contains("ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"),
+            "{fix}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn migrations_at_once_wait_for_each_other() {
     let test = TestDb::empty().await;
     let tries = (0..4).map(|_| {

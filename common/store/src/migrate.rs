@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// After a step gave way: agents that waited behind it do meanwhile what they have to.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// In others a text is cut within a character (SQL_ASCII), or does not hold every character (LATIN1).
+pub const ENCODING: &str = "UTF8";
+
 /// Brings the schema to this binary's version and returns what was applied now. Several at once wait
 /// for each other; each step is one transaction, so that an interrupted migration is simply repeated. A step that does not
 /// get a lock at once is repeated, too: whoever asks for the same table waits behind it, and renewals must not wait long.
@@ -42,6 +45,15 @@ pub async fn migrate_roles(
     }
     let db = Db::new(&config.clone().with_timeouts(LIMIT, config.connect_timeout));
     let mut tx = begin(&db, prefix).await?;
+    let encoding: Option<(String,)> = tx.row(stmt!("migrate_encoding"), &[]).await?;
+    if let Some((other,)) = encoding.filter(|(encoding,)| encoding != ENCODING) {
+        return Err(StoreError::NotReady {
+            why: format!("the database's encoding is {other}, and the schema needs {ENCODING}"),
+            fix: "as an administrator, make another database and name that one in the URL: CREATE DATABASE … OWNER … \
+                  ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
+                .to_owned(),
+        });
+    }
     let prefix = match prefix {
         Some(prefix) => prefix.to_owned(),
         None => roles::prefix(&mut tx)

@@ -15,6 +15,8 @@ pub struct Server {
     pub version_num: i32,
     /// As the server tells it to people.
     pub version: String,
+    /// That of the database.
+    pub encoding: String,
     /// Its setting of that name.
     pub synchronous_commit: String,
     /// Its setting of that name.

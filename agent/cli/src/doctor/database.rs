@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_store::migrate::ENCODING;
 use farmhand_store::survey::{Farm, Server, Snapshot};
 
 use super::availability::{lag, pooler, standby};
@@ -29,6 +30,7 @@ pub(crate) struct Link {
 pub(crate) fn server(server: &Server, link: &Link) -> Vec<Check> {
     vec![
         version(server),
+        encoding(server),
         durability(server),
         synchronous_commit(server),
         standby(server),
@@ -50,6 +52,19 @@ fn version(server: &Server) -> Check {
         format!("PostgreSQL {}", server.version),
         "the schema needs what version 15 brought",
         "upgrade to PostgreSQL 15 or newer",
+    )
+}
+
+fn encoding(server: &Server) -> Check {
+    if server.encoding == ENCODING {
+        return Check::ok("encoding", ENCODING);
+    }
+    Check::bad(
+        Level::Failure,
+        "encoding",
+        server.encoding.as_str(),
+        "texts that are not ASCII are cut within a character or cannot be stored",
+        "make another database: CREATE DATABASE … ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0",
     )
 }
 
@@ -194,6 +209,7 @@ pub(super) mod tests {
         let server = Server {
             version_num: 150_018,
             version: "15.18".into(),
+            encoding: "UTF8".into(),
             synchronous_commit: "on".into(),
             synchronous_standby_names: "a".into(),
             synchronous_standbys: 1,
@@ -251,6 +267,14 @@ pub(super) mod tests {
     fn an_old_server_and_one_without_fsync_are_refused() {
         assert_eq!(level("version", |s, _| s.version_num = 140_009), Level::Failure);
         assert_eq!(level("durability", |s, _| s.fsync = false), Level::Failure);
+    }
+
+    #[test]
+    fn another_encoding_than_utf8_is_refused() {
+        assert_eq!(
+            level("encoding", |s, _| s.encoding = "SQL_ASCII".into()),
+            Level::Failure
+        );
     }
 
     #[test]

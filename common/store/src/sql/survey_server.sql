@@ -1,5 +1,6 @@
 SELECT current_setting('server_version_num')::int AS version_num,
     current_setting('server_version') AS version,
+    current_setting('server_encoding') AS encoding,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('synchronous_standby_names') AS synchronous_standby_names,
     (SELECT count(*) FROM pg_stat_replication r WHERE r.sync_state IN ('sync', 'quorum')) AS synchronous_standbys,
