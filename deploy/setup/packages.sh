@@ -91,14 +91,14 @@ install_missing() {
     fi
     echo "installing$MISSING" >&2
     trap no_services_undo EXIT
-    trap 'exit 1' INT TERM
+    trap 'exit 1' HUP INT TERM
     no_services
     # shellcheck disable=SC2086 # a list of packages
     apt install --no-install-recommends $MISSING 2>/dev/null ||
         { apt update && apt install --no-install-recommends $MISSING; } ||
         die "apt-get could not install$MISSING"
     no_services_undo
-    trap - EXIT INT TERM
+    trap - EXIT HUP INT TERM
     MISSING=""
 }
 
@@ -106,14 +106,16 @@ install_missing() {
 # PostgreSQL makes no cluster, and no service is started.
 NO_CLUSTER=/etc/postgresql-common/createcluster.d/farmhand-setup.conf
 NO_START=/usr/sbin/policy-rc.d
+# Tells a file that a killed setup has left from the administrator's own.
+MARK="# farmhand-setup"
 
 no_services() {
     $SUDO mkdir -p "${NO_CLUSTER%/*}"
     echo "create_main_cluster = false" | $SUDO tee "$NO_CLUSTER" >/dev/null
-    if [ -z "$NO_START" ] || [ -e "$NO_START" ]; then
+    if [ -z "$NO_START" ] || { [ -e "$NO_START" ] && ! grep -qsx "$MARK" "$NO_START"; }; then
         NO_START=""
     else
-        printf '#!/bin/sh\nexit 101\n' | $SUDO tee "$NO_START" >/dev/null
+        printf '#!/bin/sh\n%s\nexit 101\n' "$MARK" | $SUDO tee "$NO_START" >/dev/null
         $SUDO chmod 755 "$NO_START"
     fi
 }

@@ -124,9 +124,14 @@ fn program(at: &Path, text: &str) {
 
 #[test]
 fn the_setup_may_install_twice_and_an_interrupt_ends_it() {
-    for (own_guard, installer, ok, calls) in [
-        (true, "", true, 2),
-        (false, "kill -INT $PPID; exit 100", false, 1),
+    let admins = Some("#!/bin/sh\nexit 101\n");
+    // Of a setup that was killed.
+    let left_over = Some("#!/bin/sh\n# farmhand-setup\nexit 101\n");
+    for (guard, installer, ok, calls) in [
+        (admins, "", true, 2),
+        (left_over, "", true, 2),
+        (None, "kill -INT $PPID; exit 100", false, 1),
+        (None, "kill -HUP $PPID; exit 100", false, 1),
     ] {
         let dir = tempfile::tempdir().expect("a directory");
         let at = dir.path().display().to_string();
@@ -140,8 +145,8 @@ fn the_setup_may_install_twice_and_an_interrupt_ends_it() {
             "apt-get",
             &format!("#!/bin/sh\necho \"$*\" >>{at}/log\n{installer}\n"),
         );
-        if own_guard {
-            file("policy-rc.d", "#!/bin/sh\nexit 101\n");
+        if let Some(text) = guard {
+            file("policy-rc.d", text);
         }
         let run = format!(
             "set -eu; PATH={at}:$PATH; . {at}/packages.sh; MISSING=' a'; install_missing; MISSING=' b'; install_missing"
@@ -154,7 +159,12 @@ fn the_setup_may_install_twice_and_an_interrupt_ends_it() {
             (ok, calls),
             "{log}\n{out:?}"
         );
-        assert_eq!(dir.path().join("policy-rc.d").exists(), own_guard);
+        let kept = std::fs::read_to_string(dir.path().join("policy-rc.d")).ok();
+        assert_eq!(
+            kept.as_deref(),
+            guard.filter(|_| guard == admins),
+            "{guard:?}, {installer}"
+        );
     }
 }
 
