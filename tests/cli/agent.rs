@@ -14,6 +14,7 @@ async fn every_wrong_setting_is_named_at_once() {
     let mut command = farm.command();
     command
         .env("FARMHAND_RETENTION", "1s")
+        .env("FARMHAND_LOG", "warning")
         .args(["agent", "--lease-ttl", "1s", "--listen", "here", "--config"])
         .arg(config);
     let ran = super::farm::ran(&mut command);
@@ -23,10 +24,11 @@ async fn every_wrong_setting_is_named_at_once() {
             "--lease-ttl \"1s\"",
             "--listen \"here\"",
             "FARMHAND_RETENTION=\"1s\"",
+            "FARMHAND_LOG=\"warning\"",
             "agent.toml:1:9",
             "did you mean `labels`?",
             "did you mean `state_dir`?",
-            "6 mistakes",
+            "7 mistakes",
         ],
     );
 }

@@ -9,7 +9,6 @@ use clap::Args;
 use farmhand_store::logins::Login;
 use farmhand_store::{DbConfig, PasswordIn};
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
 
 use super::database::credential_file;
 use super::{Exit, Failure, Outcome, out, settings};
@@ -135,7 +134,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let reload =
         Box::new(move || settings::load(&again, &settings::environment()).map_err(|e| e.to_string()));
     let logs = tracing_subscriber::fmt()
-        .with_env_filter(log_filter())
+        .with_env_filter(settings::log_filter(&env).map_err(Failure::usage)?)
         .with_ansi(out::color())
         .with_writer(std::io::stderr)
         .with_target(false);
@@ -314,14 +313,6 @@ fn own_files(
     (files.into_iter().chain(of_databases))
         .filter_map(|(of, file)| Some((of, file?)))
         .collect()
-}
-
-/// `FARMHAND_LOG`, in the syntax of tracing's filters; the scheduler of the housekeeping says only warnings.
-fn log_filter() -> EnvFilter {
-    EnvFilter::builder()
-        .with_env_var("FARMHAND_LOG")
-        .try_from_env()
-        .unwrap_or_else(|_| EnvFilter::new("info,tokio_cron_scheduler=warn"))
 }
 
 impl From<AgentError> for Failure {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::values::*;
-pub(super) use self::values::{default_state_dir, lease_ttl};
+pub(super) use self::values::{default_state_dir, lease_ttl, log_filter};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use farmhand_core::definition::NODE_LABEL;
@@ -157,6 +157,7 @@ impl Merge<'_> {
                  none may run as this one"
             ));
         }
+        self.mistakes.extend(log_filter(self.env).err());
         let labels = self.labels();
         let outside = self.outside();
         let proxy = self.trusted_proxy();

@@ -258,6 +258,33 @@ fn only_an_absent_list_of_trusted_keys_turns_signatures_off() {
     }
 }
 
+#[test]
+fn the_log_is_at_info_unless_told_otherwise_and_the_scheduler_says_warnings_alone() {
+    let filter = |text| log_filter(&env(&[("FARMHAND_LOG", text)])).map(|filter| filter.to_string());
+    let info = log_filter(&env(&[])).unwrap().to_string();
+    assert!(
+        info.contains("tokio_cron_scheduler=warn") && info.contains("info"),
+        "{info}"
+    );
+    for same in ["", " ", "info"] {
+        assert_eq!(filter(same).as_ref(), Ok(&info), "{same:?}");
+    }
+    for good in [
+        "DEBUG",
+        "off",
+        "info,farmhand_store=debug",
+        "warn,[claim{run=1}]=trace",
+    ] {
+        assert!(filter(good).is_ok(), "{good}");
+    }
+    let own = filter("info,tokio_cron_scheduler=debug").unwrap();
+    assert!(own.contains("tokio_cron_scheduler=debug"), "{own}");
+    for bad in ["warning", "verbose", "info,farmhand", "a=b=c"] {
+        let why = filter(bad).unwrap_err();
+        assert!(why.contains(&format!("FARMHAND_LOG=\"{bad}\"")), "{why}");
+    }
+}
+
 fn parser() -> clap::Command {
     <AgentArgs as clap::Args>::augment_args(clap::Command::new("agent"))
 }

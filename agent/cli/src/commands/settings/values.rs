@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use farmhand_core::document::{Wrong, parse_duration};
 use toml::de::DeValue;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use farmhand_node::runlog::Format;
 use farmhand_warden_client::privsep;
@@ -64,8 +66,6 @@ pub(super) fn policy(text: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// A user of the machine, or nobody else than who starts it.
-pub(super) fn user(text: &str) -> Result<Option<String>, String> {
 /// The default list of trusted keys, unless it is absent. One that cannot be looked up counts: reading it says why.
 pub(super) fn default_keys(file: &Path) -> Option<PathBuf> {
     match file.symlink_metadata().map_err(|e| e.kind()) {
@@ -76,10 +76,33 @@ pub(super) fn default_keys(file: &Path) -> Option<PathBuf> {
     }
 }
 
+/// A user of the machine, or nobody else than who starts it.
+pub(super) fn user(text: &str) -> Result<Option<String>, String> {
     match text {
         "off" => Ok(None),
         _ => name(text).map(Some),
     }
+}
+
+/// What the agent logs: `FARMHAND_LOG`, in the syntax of tracing's filters. The scheduler of the housekeeping says only warnings.
+///
+/// # Errors
+/// What is wrong with it.
+pub(in crate::commands) fn log_filter(env: &BTreeMap<String, String>) -> Result<EnvFilter, String> {
+    let set = env.get("FARMHAND_LOG").filter(|text| !text.trim().is_empty());
+    let text = set.map_or("info", String::as_str);
+    let wrong = |why: String| {
+        format!(
+            "FARMHAND_LOG=\"{text}\": {why}; write trace, debug, info, warn, error or off, or TARGET=LEVEL, with commas between"
+        )
+    };
+    // Any other word would be a target, and everything else silent.
+    let is_level = |word: &str| word.contains(['=', '[']) || word.parse::<LevelFilter>().is_ok();
+    if let Some(word) = text.split(',').map(str::trim).find(|word| !is_level(word)) {
+        return Err(wrong(format!("there is no level \"{word}\"")));
+    }
+    let filter = EnvFilter::builder().parse(format!("tokio_cron_scheduler=warn,{text}"));
+    filter.map_err(|e| wrong(e.to_string()))
 }
 
 pub(in crate::commands) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
