@@ -48,3 +48,23 @@ async fn a_port_in_use_is_named() {
     ]);
     ran.refused(1, &["--listen", &listen, "in use"]);
 }
+
+/// A secret may be mounted after the start: systemd starts the agent again after any other code than 2.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_password_or_certificate_file_ends_the_agent_with_a_code_that_is_tried_again() {
+    let farm = Farm::new().await;
+    let missing = farm.dir.path().join("not-mounted");
+    let missing = missing.to_str().unwrap();
+    let root = format!("postgresql://f@db.example.com/f?sslrootcert={missing}");
+    for (variable, value) in [
+        ("FARMHAND_DATABASE_PASSWORD_FILE", missing),
+        ("FARMHAND_DATABASE_URL", root.as_str()),
+    ] {
+        let ran = super::farm::ran(farm.command().arg("agent").env(variable, value));
+        let fix = format!("fix {missing}, or name another file");
+        ran.refused(1, &["cannot be used", "No such file", &fix]);
+    }
+    let mut rows = farm.command();
+    rows.env("FARMHAND_ROWS_DATABASE_URL", &root).arg("agent");
+    super::farm::ran(&mut rows).refused(1, &[missing]);
+}

@@ -219,7 +219,10 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Restricted(why) => Self::new(StatusCode::FORBIDDEN, why)
                 .hint("use a token for these jobs; `farmhand token ls` shows what each may act on"),
-            StoreError::Denied(_) | StoreError::PasswordMissing | StoreError::Config(_) => away(
+            StoreError::Denied(_)
+            | StoreError::PasswordMissing
+            | StoreError::Config(_)
+            | StoreError::File { .. } => away(
                 "the database denies access to this agent",
                 "the agent's log says why; `farmhand doctor` on its machine checks it",
             ),

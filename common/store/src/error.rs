@@ -1,6 +1,7 @@
 //! What can go wrong between an agent and PostgreSQL, told apart by what to do about it.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use tokio_postgres::error::{Severity, SqlState};
 
@@ -16,6 +17,9 @@ const PASSING: [&str; 6] = ["08", "40", "53", "55P", "57", "58"];
 pub enum StoreError {
     #[error("bad database URL: {0}")]
     Config(String),
+    /// A file that was named for the connection.
+    #[error("{why}")]
+    File { file: PathBuf, why: String },
     #[error("database out of reach: {0}")]
     Unreachable(String),
     /// The connection was dropped; whether the statement took effect is unknown.
@@ -71,7 +75,7 @@ impl StoreError {
     /// A word for metrics' `class` label; a closed set.
     pub fn class(&self) -> &'static str {
         match self {
-            Self::Config(_) => "config",
+            Self::Config(_) | Self::File { .. } => "config",
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut { .. } => "timeout",
             Self::ConnectionLost { .. } => "connection_lost",
@@ -95,6 +99,7 @@ impl StoreError {
         matches!(
             self,
             Self::Config(_)
+                | Self::File { .. }
                 | Self::Denied(_)
                 | Self::Restricted(_)
                 | Self::PasswordMissing

@@ -124,12 +124,21 @@ impl Password {
         if let Some(read) = found.read(None) {
             match (read, &found.source) {
                 (Ok(text), _) => found.keep(text),
-                (Err(error), Source::Lines { path, named: false }) => {
-                    if path.exists() {
-                        tracing::warn!("password file ignored: {error}");
-                    }
+                (
+                    Err(why),
+                    Source::Alone(file)
+                    | Source::Lines {
+                        path: file,
+                        named: true,
+                    },
+                ) => {
+                    let file = file.clone();
+                    return Err(StoreError::File { file, why });
                 }
-                (Err(error), _) => return Err(StoreError::Config(error)),
+                (Err(error), Source::Lines { path, .. }) if path.exists() => {
+                    tracing::warn!("password file ignored: {error}");
+                }
+                _ => {}
             }
         }
         Ok(found)

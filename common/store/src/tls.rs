@@ -127,14 +127,18 @@ pub fn outgoing() -> Result<ClientConfig, StoreError> {
     client(trusted(None, None)?, true, None)
 }
 
+fn unfit(file: &Path, why: String) -> StoreError {
+    let file = file.to_owned();
+    StoreError::File { file, why }
+}
+
 fn trusted(root: Option<&str>, as_root: Option<AsRoot>) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     let given = root.filter(|r| *r != "system");
     if let Some(file) = given {
         if load(&mut roots, Path::new(file), as_root)? == 0 {
-            return Err(StoreError::Config(format!(
-                "sslrootcert {file} holds no certificate"
-            )));
+            let why = format!("sslrootcert {file} holds no certificate");
+            return Err(unfit(Path::new(file), why));
         }
         return Ok(roots);
     }
@@ -177,22 +181,22 @@ fn client(roots: RootCertStore, name: bool, identity: Option<Identity>) -> Resul
 
 /// The client's certificate and its key, which nobody else may read (root may leave it to its group, as for libpq).
 fn identity(cert: &Path, key: &Path, as_root: Option<AsRoot>) -> Result<Identity, StoreError> {
-    let unfit = |why: String| StoreError::Config(format!("sslkey {}: {why}", key.display()));
+    let key_unfit = |why: String| unfit(key, format!("sslkey {}: {why}", key.display()));
     let others = |owner| if owner == 0 { 0o027 } else { 0o077 };
     let pem = files::secret(key, others, as_root).map_err(|e| match e {
-        Unfit::Open => unfit("others may read it (chmod 0600)".to_owned()),
-        Unfit::Io(e) => unfit(e.to_string()),
+        Unfit::Open => key_unfit("others may read it (chmod 0600)".to_owned()),
+        Unfit::Io(e) => key_unfit(e.to_string()),
     })?;
     let found = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| match e {
-        pem::Error::NoItemsFound => unfit("it holds no private key, or one under a passphrase".to_owned()),
-        other => unfit(other.to_string()),
+        pem::Error::NoItemsFound => {
+            key_unfit("it holds no private key, or one under a passphrase".to_owned())
+        }
+        other => key_unfit(other.to_string()),
     })?;
     let chain = certificates(cert, as_root)?;
     if chain.is_empty() {
-        return Err(StoreError::Config(format!(
-            "sslcert {} holds no certificate",
-            cert.display()
-        )));
+        let why = format!("sslcert {} holds no certificate", cert.display());
+        return Err(unfit(cert, why));
     }
     Ok((chain, found))
 }
@@ -204,8 +208,7 @@ fn load(roots: &mut RootCertStore, file: &Path, as_root: Option<AsRoot>) -> Resu
 }
 
 fn certificates(file: &Path, as_root: Option<AsRoot>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let bad =
-        |e: &dyn std::fmt::Display| StoreError::Config(format!("certificates in {}: {e}", file.display()));
+    let bad = |e: &dyn std::fmt::Display| unfit(file, format!("certificates in {}: {e}", file.display()));
     let pem = files::content(file, as_root).map_err(|e| bad(&e))?;
     CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

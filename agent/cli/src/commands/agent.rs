@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_store::logins::Login;
-use farmhand_store::{DbConfig, PasswordIn};
+use farmhand_store::{DbConfig, PasswordIn, StoreError};
 use serde::Serialize;
 
 use super::database::credential_file;
@@ -164,9 +164,12 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
 /// The database with another login than the agent's own, where one is named.
 pub(super) fn other_database(url: Option<&str>, login: Login) -> Result<Option<DbConfig>, Failure> {
     let config = url.map(|url| DbConfig::for_login(url, login)).transpose();
-    let config = config.map_err(|error| {
-        let example = "postgresql://login@db.example.com/farmhand";
-        Failure::from(error).next(format!("fix {}, for example {example}", login.setting()))
+    let config = config.map_err(|error| match error {
+        StoreError::Config(_) => {
+            let example = "postgresql://login@db.example.com/farmhand";
+            Failure::from(error).next(format!("fix {}, for example {example}", login.setting()))
+        }
+        other => other.into(),
     })?;
     Ok(config.map(|config| config.with_files_read(privsep::text_as_root)))
 }

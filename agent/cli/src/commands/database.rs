@@ -73,12 +73,22 @@ impl From<StoreError> for Failure {
                 "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
             ),
             StoreError::ReadOnly => (
+        let fix_file;
                 Exit::Unreachable,
                 "the database takes no writes",
                 "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
                  meanwhile",
             ),
             StoreError::Unreachable(_) => (
+            // Not a mistake in the configuration: the file may come later.
+            StoreError::File { file, .. } => {
+                fix_file = format!("fix {}, or name another file", file.display());
+                (
+                    Exit::Error,
+                    "a file for the database connection cannot be used",
+                    fix_file.as_str(),
+                )
+            }
                 Exit::Unreachable,
                 "the database is out of reach",
                 "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",
