@@ -127,6 +127,33 @@ async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
 }
 
 #[tokio::test]
+async fn an_agents_or_a_readers_login_is_never_to_become_the_owner() {
+    let migrated = TestDb::new().await;
+    let prepared = TestDb::empty().await;
+    let owned = format!("ALTER DATABASE {} OWNER TO farmhand_owner", prepared.name());
+    prepared.admin().await.batch_execute(&owned).await.unwrap();
+    for login in [
+        "farm_agent",
+        "farm_n1",
+        "farm_rows",
+        "farm_viewer",
+        "farm_submitter",
+    ] {
+        for (test, advice) in [
+            (&migrated, "migrate with the login farm"),
+            (&prepared, "migrate with a login that may act as farmhand_owner"),
+        ] {
+            let refused = migrate(&config(&test.url_as(login))).await.unwrap_err();
+            let told = refused.to_string();
+            assert!(
+                told.contains(advice) && !told.contains("GRANT"),
+                "{login}: {told}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_database_that_does_not_exist_is_not_reported_as_a_wrong_password() {
     let test = TestDb::empty().await;
     let url = test.url().replace(test.name(), "not_there");

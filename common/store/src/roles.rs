@@ -60,7 +60,7 @@ struct Owner {
     owner: String,
     may: bool,
     alone: bool,
-    grant: String,
+    fix: String,
 }
 
 /// The role to migrate as, when it is another than the one that is logged in: the schema's owner, or before there is
@@ -78,7 +78,7 @@ pub(super) async fn owner_to_be(tx: &mut Transaction, prefix: &str) -> Result<Op
                 "the schema is to belong to {}, and this login may not act as it",
                 found.owner
             ),
-            fix: format!("as an administrator, run: {}", found.grant),
+            fix: found.fix,
         }),
         _ => Ok(None),
     }
