@@ -1,5 +1,6 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -271,11 +272,17 @@ pub(crate) fn end_with_parent(command: &mut Command, signal: i32) {
     unsafe { command.pre_exec(arm) };
 }
 
+/// A log that its owner alone reads, one that an earlier release made too.
+pub(crate) fn private_log(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    let log = options.create(true).append(true).mode(0o600).open(path)?;
+    log.set_permissions(fs::Permissions::from_mode(0o600))?;
+    Ok(log)
+}
+
 fn open_log(path: &Path) -> Result<fs::File, EmbeddedError> {
     let fresh = fs::metadata(path).is_ok_and(|m| m.len() > LOG_MAX);
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    let log = options.open(path).map_err(at(path.display().to_string()))?;
+    let log = private_log(path).map_err(at(path.display().to_string()))?;
     if fresh {
         log.set_len(0).map_err(at(path.display().to_string()))?;
     }
@@ -300,4 +307,21 @@ fn tail(path: &Path) -> String {
         .rev()
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_for_their_owner_alone_those_of_an_earlier_release_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("postgres.log");
+        fs::write(&path, "before\n").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        for path in [&path, &dir.path().join("new.log")] {
+            let log = open_log(path).unwrap();
+            assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
 }

@@ -1,9 +1,7 @@
 //! The agents of the farm: child processes of this same binary.
 
 use farmhand_core::text::shell_word;
-use std::fs::{File, OpenOptions, Permissions};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,7 +9,7 @@ use std::time::Duration;
 
 use super::DevArgs;
 use crate::commands::{Exit, Failure};
-use crate::embedded::end_with_parent;
+use crate::embedded::{end_with_parent, private_log};
 use farmhand_os::signal::unblock_all;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -139,7 +137,7 @@ impl Agent {
 
     /// In a process group of its own: the terminal's Ctrl-C is for the farm, which then ends its agents.
     fn start(&mut self, url: &str) -> Result<(), Failure> {
-        let log = open_log(&self.log)?;
+        let log = private_log(&self.log)?;
         let mut command = farmhand(url)?;
         command
             .args(&self.arguments)
@@ -176,17 +174,6 @@ impl Agent {
     }
 }
 
-fn open_log(path: &Path) -> Result<File, Failure> {
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)?;
-    // One that an earlier release made, too.
-    log.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(log)
-}
-
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
@@ -210,18 +197,6 @@ fn next_free(from: u16) -> Result<SocketAddr, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn logs_are_for_their_owner_alone_those_of_an_earlier_release_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("1.log");
-        std::fs::write(&path, "before\n").unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        for path in [&path, &dir.path().join("2.log")] {
-            let log = open_log(path).unwrap_or_else(|_| panic!("{}", path.display()));
-            assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        }
-    }
 
     #[test]
     fn a_taken_port_is_passed_over_and_the_first_agents_is_refused() {
