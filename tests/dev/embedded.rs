@@ -136,7 +136,9 @@ fn data_of_a_version_that_is_not_installed_is_refused_by_name() {
     let error = Embedded::start(place).unwrap_err();
     assert!(matches!(error, EmbeddedError::OtherVersion { .. }), "{error}");
     assert!(error.to_string().contains("belongs to PostgreSQL 7"), "{error}");
-    assert!(error.advice().unwrap().contains("apt-get install postgresql"));
+    let advice = error.advice().unwrap();
+    assert!(advice.contains("apt-get install postgresql-7"), "{advice}");
+    assert!(advice.contains("--data"), "{advice}");
 }
 
 #[tokio::test]

@@ -47,16 +47,20 @@ pub enum EmbeddedError {
 
 impl EmbeddedError {
     /// What to do next, where there is something to do.
-    pub fn advice(&self) -> Option<&'static str> {
-        match self {
-            Self::NoPrograms | Self::OtherVersion { .. } | Self::TooOld { .. } => {
-                Some("apt-get install postgresql (PostgreSQL 15 or newer)")
+    pub fn advice(&self) -> Option<String> {
+        let advice = match self {
+            Self::NoPrograms | Self::TooOld { .. } => "apt-get install postgresql (PostgreSQL 15 or newer)",
+            Self::OtherVersion { wanted, .. } => {
+                return Some(format!(
+                    "apt-get install postgresql-{wanted}, or choose another directory with --data"
+                ));
             }
-            Self::NoUser => Some("useradd --system postgres, or start as another user than root"),
-            Self::Busy { .. } => Some("end it, or choose another directory with --data"),
-            Self::Unsafe { .. } => Some("move it away and start again"),
-            Self::Program { .. } | Self::NotReady { .. } | Self::Io { .. } => None,
-        }
+            Self::NoUser => "useradd --system postgres, or start as another user than root",
+            Self::Busy { .. } => "end it, or choose another directory with --data",
+            Self::Unsafe { .. } => "move it away and start again",
+            Self::Program { .. } | Self::NotReady { .. } | Self::Io { .. } => return None,
+        };
+        Some(advice.to_owned())
     }
 }
 

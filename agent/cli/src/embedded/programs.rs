@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,12 +37,13 @@ fn choose(installed: Vec<Programs>, wanted: Option<String>, data: &Path) -> Resu
             .find(|p| p.major.parse::<u32>().is_ok_and(|n| n >= OLDEST));
         return fit.ok_or(EmbeddedError::TooOld { version: oldest });
     };
-    let found = installed.iter().map(|p| p.major.clone()).collect();
+    // PATH may lead to one that is found at Debian's place, too.
+    let found: BTreeSet<_> = installed.iter().map(|p| p.major.clone()).collect();
     let fit = installed.into_iter().find(|p| p.major == wanted);
     fit.ok_or(EmbeddedError::OtherVersion {
         data: data.to_path_buf(),
         wanted,
-        found,
+        found: found.into_iter().collect(),
     })
 }
 
@@ -104,11 +106,13 @@ mod tests {
 
     #[test]
     fn old_data_is_opened_by_its_own_version_only() {
-        let both = vec![installation("17"), installation("15")];
+        let both = vec![installation("17"), installation("15"), installation("17")];
         let found = choose(both.clone(), Some("15".to_owned()), Path::new("data")).unwrap();
         assert_eq!(found.major, "15");
         let none = choose(both, Some("16".to_owned()), Path::new("data")).unwrap_err();
-        assert!(none.to_string().contains("belongs to PostgreSQL 16"), "{none}");
+        let said = none.to_string();
+        assert!(said.contains("belongs to PostgreSQL 16"), "{said}");
+        assert!(said.ends_with("this machine has 15, 17"), "{said}");
     }
 
     #[test]
