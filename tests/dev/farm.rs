@@ -260,6 +260,31 @@ fn a_farm_that_was_killed_ends_by_itself_and_starts_again() {
 }
 
 #[test]
+fn a_killed_farm_starts_again_when_the_agents_that_still_end_have_ended() {
+    let home = scratch();
+    let mut dev = Dev::start(&home);
+    let agent = dev.agent("farm-1").pid;
+    // It keeps its port and its state directory until it goes on.
+    kill(agent, libc::SIGSTOP);
+    dev.child.kill().unwrap();
+    dev.child.wait().unwrap();
+    let said = fs::File::create(&dev.said).unwrap();
+    let mut again = dev.command();
+    again.stdout(said.try_clone().unwrap()).stderr(said);
+    dev.child = again.spawn().unwrap();
+    let says = |dev: &mut Dev, what: &str| {
+        eventually(what, START, || {
+            assert_eq!(dev.child.try_wait().unwrap(), None, "{}", dev.said());
+            dev.said().contains(what).then_some(()).ok_or_else(|| dev.said())
+        });
+    };
+    says(&mut dev, "waiting for the agents of an earlier farm to end");
+    kill(agent, libc::SIGCONT);
+    says(&mut dev, "The farm runs.");
+    dev.end(libc::SIGINT);
+}
+
+#[test]
 fn a_farm_whose_terminal_is_gone_still_ends_whole() {
     let home = scratch();
     let (reader, writer) = std::io::pipe().unwrap();

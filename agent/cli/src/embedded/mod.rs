@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use place::Place;
 pub use server::Embedded;
-pub(crate) use server::{end_with_parent, private_log};
+pub(crate) use server::{LEAVE, LOOK, end_with_parent, private_log};
 
 /// Why there is no embedded PostgreSQL, and what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -13,10 +13,10 @@ use super::{EmbeddedError, Place, at};
 /// How long a start may take; a crash recovery takes longer than the usual half second.
 const START: Duration = Duration::from_secs(60);
 /// How long an earlier server that is going down may take before it counts as in the way.
-const LEAVE: Duration = Duration::from_secs(15);
+pub(crate) const LEAVE: Duration = Duration::from_secs(15);
 /// A log past this size starts anew with the server.
 const LOG_MAX: u64 = 8 << 20;
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// A running server. Dropped, it is stopped.
 #[derive(Debug)]

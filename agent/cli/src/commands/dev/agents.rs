@@ -5,22 +5,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::DevArgs;
+use super::{DevArgs, kin};
 use crate::commands::{Exit, Failure};
-use crate::embedded::{end_with_parent, private_log};
+use crate::embedded::{LEAVE, LOOK, end_with_parent, private_log};
 use farmhand_os::signal::unblock_all;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// This binary as a command that talks to the farm's database and knows no other settings.
+/// This binary as a command that talks to the farm's database.
 pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("FARMHAND_") {
-            command.env_remove(name);
-        }
-    }
     command.env("FARMHAND_DATABASE_URL", url);
     Ok(command)
 }
@@ -51,11 +46,12 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Chooses names, directories and ports; starts nothing.
+    /// Chooses names, directories and ports; starts nothing. Agents of a farm that was killed keep theirs until they have ended.
     ///
     /// # Errors
     /// The first agent's port is taken.
     pub(super) fn new(dir: &Path, url: &str, args: &DevArgs) -> Result<Self, Failure> {
+        wait_for_leftovers(dir);
         let mut port = args.port;
         let mut all = Vec::new();
         for number in 1..=args.agents {
@@ -171,6 +167,17 @@ impl Agent {
         let words = std::iter::once(program).chain(self.arguments.iter().cloned());
         let words: Vec<String> = words.map(|word| shell_word(&word)).collect();
         format!("FARMHAND_DATABASE_URL={} {}", shell_word(url), words.join(" "))
+    }
+}
+
+fn wait_for_leftovers(dir: &Path) {
+    let deadline = Instant::now() + LEAVE;
+    let lives = || kin::find("agent", dir).is_some();
+    if lives() {
+        super::say("waiting for the agents of an earlier farm to end");
+    }
+    while lives() && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn is(pid: i32, word: &str, dir: &Path) -> bool {
         .any(|argument| Path::new(argument.as_ref()).starts_with(dir))
 }
 
-/// The warden of the agent with this state directory.
-pub(super) fn warden(state_dir: &Path) -> Option<i32> {
-    let pids = process::all().into_iter().map(|stat| stat.pid);
-    pids.into_iter().find(|pid| is(*pid, "warden", state_dir))
+/// One that is.
+pub(super) fn find(word: &str, dir: &Path) -> Option<i32> {
+    let mut pids = process::all().into_iter().map(|stat| stat.pid);
+    pids.find(|pid| is(*pid, word, dir))
 }

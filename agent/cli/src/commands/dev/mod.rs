@@ -46,6 +46,7 @@ const STAYS_UP: Duration = Duration::from_secs(10);
 /// Runs until a signal ends it. On the main thread, before there are others: the signals are blocked here for
 /// all of them, and children get their death signal when *this* thread ends.
 pub(super) fn run(args: &DevArgs) -> Outcome {
+    forget_settings();
     let signals = Signals::take()?;
     orphans::adopt()?;
     let dir = directory(&args.data)?;
@@ -61,6 +62,16 @@ pub(super) fn run(args: &DevArgs) -> Outcome {
     let outcome = farm.live(&dir, args);
     farm.end();
     outcome
+}
+
+/// What the shell's variables set is for other farms: neither the connections of this process heed it nor its children.
+fn forget_settings() {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("FARMHAND_") {
+            // SAFETY: there is no other thread yet.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
 }
 
 struct Farm {
@@ -84,7 +95,7 @@ impl Farm {
             apply(&url, &dir.join("jobs"))?;
         }
         self.agents.start_all()?;
-        if !ready::wait(&mut self.agents, &self.signals)? {
+        if !ready::wait(&mut self.agents, &self.signals, args.lease_ttl)? {
             return Ok(Exit::Ok);
         }
         tour::print(dir, &url, &login, &self.agents, self.server.pid(), args.lease_ttl);

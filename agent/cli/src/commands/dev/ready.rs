@@ -8,15 +8,16 @@ use super::agents::{Agent, Agents, Dead};
 use super::signals::{Event, Signals};
 use crate::commands::{Exit, Failure};
 
-/// A node whose last farm was killed has to wait until its old lease is over; more than that is an error.
+/// A node whose last farm was killed has to wait until its old lease is over; more than that is an error. At least this long.
 const BOUND: Duration = Duration::from_secs(90);
 
 /// Returns false when a signal came first.
 ///
 /// # Errors
 /// An agent ended, or the leases do not come.
-pub(super) fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failure> {
-    let deadline = Instant::now() + BOUND;
+pub(super) fn wait(agents: &mut Agents, signals: &Signals, ttl: Duration) -> Result<bool, Failure> {
+    let bound = bound(ttl);
+    let deadline = Instant::now() + bound;
     super::say(&format!("starting {}", names(agents.all().iter())));
     loop {
         let mut late = agents
@@ -29,7 +30,7 @@ pub(super) fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failu
         }
         if Instant::now() > deadline {
             return Err(
-                Failure::new(Exit::Error, format!("no lease within {BOUND:?}: {}", names(late)))
+                Failure::new(Exit::Error, format!("no lease within {bound:?}: {}", names(late)))
                     .next(format!("look into {}", agents.dir().join("farm-*.log").display())),
             );
         }
@@ -40,6 +41,10 @@ pub(super) fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failu
             return Ok(false);
         }
     }
+}
+
+fn bound(ttl: Duration) -> Duration {
+    BOUND.max(ttl * 11 / 10 + Duration::from_secs(30))
 }
 
 fn names<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
@@ -73,4 +78,15 @@ fn ended(dead: &Dead) -> Failure {
     )
     .why(last.join("\n"))
     .next(format!("look into {}", dead.log.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_outlasts_the_lease_that_a_killed_farm_left() {
+        assert_eq!(bound(Duration::from_secs(6)), BOUND);
+        assert!(bound(Duration::from_secs(3600)) > Duration::from_secs(3960));
+    }
 }

@@ -42,7 +42,7 @@ pub(super) fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgre
     let victim = agents.all().last();
     let name = victim.map_or("the agent", |agent| &agent.name);
     let pid = victim.and_then(|agent| agent.pid()).unwrap_or(0);
-    let warden = kin::warden(&dir.join(name)).map_or(String::new(), |pid| pid.to_string());
+    let warden = kin::find("warden", &dir.join(name)).map_or(String::new(), |pid| pid.to_string());
     text += &format!(
         "
 In another terminal:
