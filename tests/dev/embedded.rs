@@ -7,6 +7,8 @@ use farmhand::embedded::{Embedded, EmbeddedError, Place};
 use farmhand_tests::processes;
 use farmhand_tests::wait::eventually;
 use tempfile::TempDir;
+
+use super::running::Dev;
 use tokio_postgres::{Client, NoTls};
 
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -159,4 +161,54 @@ async fn a_directory_that_the_server_may_not_enter_gets_a_link_to_one_that_it_ma
     );
     start(closed.path()).stop(PATIENCE);
     std::fs::remove_dir_all(home).unwrap();
+}
+
+#[tokio::test]
+async fn removing_a_farms_directory_removes_its_data_from_the_next_start_too() {
+    // SAFETY: geteuid cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let closed = scratch();
+    std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
+    let mut homes = Vec::new();
+    for round in 0..3 {
+        let server = start(closed.path());
+        let place = server.place();
+        let home = place.data.parent().unwrap().to_path_buf();
+        let before = Some(home.with_extension("before"));
+        assert_eq!(place.put_aside, before.clone().filter(|_| round > 0));
+        let made = connect(&server).await.batch_execute("CREATE TABLE made ()").await;
+        assert!(made.is_ok(), "round {round}: {made:?}");
+        server.stop(PATIENCE);
+        // All of a directory below /root that lies there.
+        std::fs::remove_file(closed.path().join("postgres")).unwrap();
+        homes.extend([Some(home), before]);
+    }
+    for home in homes.into_iter().flatten() {
+        let _ = std::fs::remove_dir_all(home);
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_another_build_is_refused_with_what_to_remove() {
+    let dir = scratch();
+    let server = start(dir.path());
+    farmhand_store::migrate::migrate(&farmhand_tests::pg::config(&server.place().url()))
+        .await
+        .unwrap();
+    let changed = "UPDATE farmhand.schema_version SET checksum = 'other' WHERE version = 1";
+    connect(&server).await.batch_execute(changed).await.unwrap();
+    server.stop(PATIENCE);
+    let mut dev = Dev::command_for(dir.path(), farmhand_tests::ports::free_port());
+    // What the shell has set is for its own commands.
+    dev.env("FARMHAND_DATABASE_PASSWORD_FILE", "/not/there");
+    let out = dev.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(4), "{said}");
+    let advice = format!(
+        "choose another directory with --data, or remove {}",
+        dir.path().display()
+    );
+    assert!(said.contains(&advice), "{said}");
 }

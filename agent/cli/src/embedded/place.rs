@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::server::wait_for_leftovers;
 use super::{EmbeddedError, at};
 use farmhand_os::accounts::{self, Account};
 use farmhand_os::path_hash::path_hash;
@@ -17,6 +18,8 @@ pub struct Place {
     pub data: PathBuf,
     /// Where a new cluster is made; what lies there was interrupted.
     pub(super) unfinished: PathBuf,
+    /// Where an earlier cluster was moved, whose farm's directory somebody has removed.
+    pub put_aside: Option<PathBuf>,
     /// The directory of its socket.
     pub sockets: PathBuf,
     /// Its server log.
@@ -35,15 +38,21 @@ impl Place {
         let dir = dir.canonicalize().map_err(at(dir.display().to_string()))?;
         let user = geteuid().is_root().then(postgres_user).transpose()?;
         let name = format!("farmhand-dev-{:016x}", path_hash(&dir));
-        let home = home(&dir, &name, user)?;
+        let (home, put_aside) = home(&dir, &name, user)?;
         let sockets = socket_root(user).join(&name);
         Ok(Self {
             data: home.join("cluster"),
             unfinished: home.join("unfinished"),
             sockets,
+            put_aside,
             log: dir.join("postgres.log"),
             user,
         })
+    }
+
+    /// All of the database's files.
+    pub fn home(&self) -> &Path {
+        self.data.parent().unwrap_or(&self.data)
     }
 
     /// Makes the sockets' directory, which goes away with the server.
@@ -81,15 +90,16 @@ fn postgres_user() -> Result<Account, EmbeddedError> {
 
 /// An existing `postgres` entry is used whatever it is, so that data is found again; a new one goes where
 /// its user can reach it.
-fn home(dir: &Path, name: &str, user: Option<Account>) -> Result<PathBuf, EmbeddedError> {
+fn home(dir: &Path, name: &str, user: Option<Account>) -> Result<(PathBuf, Option<PathBuf>), EmbeddedError> {
     let entry = dir.join("postgres");
     if let Ok(home) = entry.canonicalize() {
-        return Ok(home);
+        return Ok((home, None));
     }
     let (home, linked) = match user {
         Some(user) if !passable(dir, user) => (Path::new("/var/lib").join(name), true),
         _ => (entry.clone(), false),
     };
+    let put_aside = if linked { put_aside(&home)? } else { None };
     private_directory(&home, user)?;
     if linked {
         // A link whose target was removed is in the way.
@@ -98,7 +108,22 @@ fn home(dir: &Path, name: &str, user: Option<Account>) -> Result<PathBuf, Embedd
             _ => symlink(&home, &entry).map_err(at(entry.display().to_string()))?,
         }
     }
-    home.canonicalize().map_err(at(home.display().to_string()))
+    let home = home.canonicalize().map_err(at(home.display().to_string()))?;
+    Ok((home, put_aside))
+}
+
+/// Moves away what no link leads to any more: who removes a farm's directory wants a new farm. An earlier one goes.
+fn put_aside(home: &Path) -> Result<Option<PathBuf>, EmbeddedError> {
+    if !home.exists() {
+        return Ok(None);
+    }
+    wait_for_leftovers(&home.join("cluster"))?;
+    let before = home.with_extension("before");
+    match fs::remove_dir_all(&before) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(before.display().to_string())(e)),
+        _ => fs::rename(home, &before).map_err(at(home.display().to_string())),
+    }?;
+    Ok(Some(before))
 }
 
 /// Whether `user` can pass through `dir`, asked of the kernel by going there as that user.

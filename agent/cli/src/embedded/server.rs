@@ -132,7 +132,7 @@ fn is_ready(data: &Path, pid: i32) -> bool {
 /// A server that was killed leaves its pid file, and its backends leave a moment later. PostgreSQL copes with
 /// both, except where another process of its user has the old number by now: then the file is removed here,
 /// once nothing works in the directory any more.
-fn wait_for_leftovers(data: &Path) -> Result<(), EmbeddedError> {
+pub(super) fn wait_for_leftovers(data: &Path) -> Result<(), EmbeddedError> {
     let deadline = Instant::now() + LEAVE;
     while let Some(pid) = works_in(data) {
         if Instant::now() > deadline {

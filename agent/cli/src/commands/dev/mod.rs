@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use farmhand_store::tokens::revoke_token;
-use farmhand_store::{Db, DbConfig, PasswordIn, Role, migrate};
+use farmhand_store::{Db, DbConfig, PasswordIn, Role, StoreError, migrate};
 
 use super::{Exit, Failure, Outcome, database, settings, token};
 use crate::embedded::{Embedded, EmbeddedError, Place};
@@ -86,7 +86,7 @@ impl Farm {
         let config = DbConfig::from_url(&url, PasswordIn::Allowed)?;
         runtime()?
             .block_on(migrate::migrate(&config))
-            .map_err(|e| database::located(e, &config))?;
+            .map_err(|e| self.unmigrated(e, &config))?;
         let login = self.login(dir, &config)?;
         let work = dir.join("work");
         examples::write(&dir.join("table"), &examples::fitted_table(&url, &work))?;
@@ -98,9 +98,21 @@ impl Farm {
         if !ready::wait(&mut self.agents, &self.signals, args.lease_ttl)? {
             return Ok(Exit::Ok);
         }
-        tour::print(dir, &url, &login, &self.agents, self.server.pid(), args.lease_ttl);
+        tour::print(dir, &login, &self.agents, &self.server, args.lease_ttl);
         self.watch(dir, args.lease_ttl)
     }
+    fn unmigrated(&self, error: StoreError, config: &DbConfig) -> Failure {
+        let changed = matches!(error, StoreError::MigrationChanged { .. });
+        let failure = database::located(error, config);
+        if !changed {
+            return failure;
+        }
+        let dir = self.agents.dir().display();
+        failure.next(format!(
+            "choose another directory with --data, or remove {dir}: a new farm begins there"
+        ))
+    }
+
 
     /// A token for everything, in a file of its owner's alone. It is part of an address that no browser sends on: what
     /// stands behind `#` stays with the page, which shows it to the login once.
@@ -215,7 +227,15 @@ fn lock(dir: &Path) -> Result<File, Failure> {
 
 fn start_database(dir: &Path) -> Result<Embedded, Failure> {
     say(&format!("starting PostgreSQL in {}", dir.display()));
-    let server = Place::prepare(dir).and_then(Embedded::start);
+    let place = Place::prepare(dir).inspect(|place| {
+        if let Some(before) = &place.put_aside {
+            say(&format!(
+                "the data of an earlier farm in this directory is now in {}",
+                before.display()
+            ));
+        }
+    });
+    let server = place.and_then(Embedded::start);
     server.map_err(|error| {
         let exit = match error {
             EmbeddedError::Busy { .. } => Exit::Refused,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::agents::{Agents, Dead};
 use super::kin;
+use crate::embedded::Embedded;
 use farmhand_core::lease::{BootInstant, LeaseTiming};
 use farmhand_core::text::shell_word;
 use farmhand_node::LEASE_GRACE;
@@ -25,7 +26,7 @@ pub(super) fn alone(ttl: Duration) -> f64 {
     (told.saturating_sub(timing.renew_every()).as_secs_f64() * 10.0).floor() / 10.0
 }
 
-pub(super) fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgres: i32, ttl: Duration) {
+pub(super) fn print(dir: &Path, login: &str, agents: &Agents, server: &Embedded, ttl: Duration) {
     let program = std::env::current_exe().map_or("farmhand".to_owned(), |p| p.display().to_string());
     let program = shell_word(&program);
     let url_file = shell_word(&dir.join("url").display().to_string());
@@ -80,7 +81,8 @@ Take a node away, and see its runs move within {takeover:.1} s:
   kill -9 {postgres:<32}PostgreSQL: running jobs go on for {alone:.1} s at least, and nothing new
                                           starts until it answers again; here it is started again at once
 
-Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data again.
+Logs are {dir}/farm-*.log, the database lies in {home}.
+Ctrl-C ends all of it; the next start finds its data again.
 ",
         token_file = shell_word(&dir.join("token").display().to_string()),
         first = agents
@@ -89,7 +91,9 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
             .map_or_else(String::new, |agent| agent.listen.to_string()),
         table = shell_word(&dir.join("table").display().to_string()),
         jobs = dir.join("jobs").display(),
-        url = shell_word(url),
+        url = shell_word(&server.place().url()),
+        postgres = server.pid(),
+        home = server.place().home().display(),
         takeover = takeover(ttl),
         alone = alone(ttl),
         dir = dir.display(),
