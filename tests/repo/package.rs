@@ -169,6 +169,43 @@ fn the_setup_may_install_twice_and_an_interrupt_ends_it() {
 }
 
 #[test]
+fn dev_starts_what_it_has_built_wherever_cargo_is_told_to_build() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().join("farm hand");
+    std::fs::create_dir_all(root.join("deploy/setup")).expect("a directory");
+    program(&root.join("dev"), &super::read("dev"));
+    let setup = "need_rust() { :; }\nneed_postgres() { :; }\ninstall_missing() { :; }\n";
+    std::fs::write(root.join("deploy/setup/packages.sh"), setup).expect("a file");
+    // As cargo: what it is told as an argument wins.
+    let cargo = r#"#!/bin/sh
+target=${CARGO_TARGET_DIR:-$CARGO_BUILD_TARGET_DIR}
+while [ $# -gt 0 ]; do
+    [ "$1" = --target-dir ] && target=$2
+    shift
+done
+mkdir -p "$target/release"
+printf '#!/bin/sh\necho "runs $*"\n' >"$target/release/farmhand"
+chmod 755 "$target/release/farmhand"
+"#;
+    program(&dir.path().join("cargo"), cargo);
+    let path = std::env::var("PATH").expect("PATH");
+    for own in [None, Some(dir.path().join("own target"))] {
+        let mut dev = std::process::Command::new(root.join("dev"));
+        dev.arg("--agents=2")
+            .env("PATH", format!("{}:{path}", dir.path().display()))
+            .env("CARGO_BUILD_TARGET_DIR", dir.path().join("elsewhere"))
+            .env_remove("CARGO_TARGET_DIR");
+        dev.envs(own.as_ref().map(|own| ("CARGO_TARGET_DIR", own)));
+        let out = dev.output().expect("./dev");
+        assert_eq!(
+            String::from_utf8_lossy(&out.stdout),
+            "runs dev --agents=2\n",
+            "{out:?}"
+        );
+    }
+}
+
+#[test]
 fn a_purge_succeeds_where_the_state_directory_has_a_mount() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");

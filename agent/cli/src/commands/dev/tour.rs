@@ -28,7 +28,7 @@ pub(super) fn alone(ttl: Duration) -> f64 {
 
 pub(super) fn print(dir: &Path, login: &str, agents: &Agents, server: &Embedded, ttl: Duration) {
     let program = std::env::current_exe().map_or("farmhand".to_owned(), |p| p.display().to_string());
-    let program = shell_word(&program);
+    let alias = alias(&program);
     let url_file = shell_word(&dir.join("url").display().to_string());
     let mut text = String::from("\nThe farm runs.\n\n");
     for agent in agents.all() {
@@ -49,7 +49,7 @@ pub(super) fn print(dir: &Path, login: &str, agents: &Agents, server: &Embedded,
 In another terminal:
 
   export FARMHAND_DATABASE_URL=$(cat {url_file})
-  alias farmhand={program}
+  {alias}
 
   farmhand node ls                        the nodes and their leases
   farmhand job ls                         the example jobs, kept in {jobs}
@@ -99,6 +99,11 @@ Ctrl-C ends all of it; the next start finds its data again.
         dir = dir.display(),
     );
     super::say(&text);
+}
+
+/// The shell reads it twice: here, and where the alias is used.
+fn alias(program: &str) -> String {
+    format!("alias farmhand={}", shell_word(&shell_word(program)))
 }
 
 /// An agent that dies stays dead: what happens to its runs is worth seeing.
@@ -152,6 +157,20 @@ mod tests {
             );
         }
         assert!((alone(Duration::from_secs(6)) - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn an_alias_for_a_path_with_spaces_is_one_word_when_it_is_used() {
+        assert_eq!(alias("/a/farmhand"), "alias farmhand=/a/farmhand");
+        let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+        let program = dir.path().join("farmhand");
+        std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
+        let lines = format!("{}\nfarmhand it runs\n", alias(&program.display().to_string()));
+        let out = std::process::Command::new("sh")
+            .args(["-c", &lines])
+            .output()
+            .unwrap();
+        assert_eq!(out.stdout, b"it runs\n", "{out:?}");
     }
 
     #[test]
