@@ -1,6 +1,6 @@
 //! The example jobs of `deploy/examples`, made to fit one farm.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// File name and text of each example.
 const FILES: &[(&str, &str)] = &[
@@ -80,13 +80,13 @@ fn fit(
 }
 
 /// Writes examples into `dir`, unless it is there: then they were written before, perhaps changed since,
-/// and are left alone. Returns the files that are new.
+/// and are left alone.
 ///
 /// # Errors
 /// The directory or a file cannot be made.
-pub fn write(dir: &Path, files: &[(&str, String)]) -> std::io::Result<Vec<PathBuf>> {
+pub fn write(dir: &Path, files: &[(&str, String)]) -> std::io::Result<()> {
     if dir.exists() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     // Made aside, so that an interrupted first start is not taken for a complete one.
     let aside = dir.with_extension("unfinished");
@@ -94,6 +94,5 @@ pub fn write(dir: &Path, files: &[(&str, String)]) -> std::io::Result<Vec<PathBu
     for (name, text) in files {
         std::fs::write(aside.join(name), text)?;
     }
-    std::fs::rename(&aside, dir)?;
-    Ok(files.iter().map(|(name, _)| dir.join(name)).collect())
+    std::fs::rename(&aside, dir)
 }

@@ -39,7 +39,11 @@ impl Place {
         let user = geteuid().is_root().then(postgres_user).transpose()?;
         let name = format!("farmhand-dev-{:016x}", path_hash(&dir));
         let (home, put_aside) = home(&dir, &name, user)?;
-        let sockets = socket_root(user).join(&name);
+        let runtime = match user {
+            Some(_) => Some(PathBuf::from("/run")),
+            None => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
+        };
+        let sockets = socket_root(runtime, geteuid().as_raw()).join(&name);
         Ok(Self {
             data: home.join("cluster"),
             unfinished: home.join("unfinished"),
@@ -137,13 +141,13 @@ fn passable(dir: &Path, user: Account) -> bool {
 }
 
 /// A socket's path may have 107 bytes, fewer than a data directory's: sockets live in a short directory.
-fn socket_root(user: Option<Account>) -> PathBuf {
-    let runtime = match user {
-        Some(_) => Some(PathBuf::from("/run")),
-        None => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
-    };
-    let short = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_os_str().len() < 48;
-    runtime.filter(short).unwrap_or_else(|| PathBuf::from("/tmp"))
+fn socket_root(runtime: Option<PathBuf>, owner: u32) -> PathBuf {
+    // `su` and `sudo` keep the directory of the user before.
+    let ours = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|about| about.is_dir() && about.uid() == owner);
+    let short = |dir: &PathBuf| dir.is_absolute() && dir.as_os_str().len() < 48;
+    runtime
+        .filter(|dir| short(dir) && ours(dir))
+        .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 /// Makes a directory of mode 0700 that belongs to the server's user, or finds that it is one. Anything else
@@ -194,6 +198,15 @@ mod tests {
         let refused = private_directory(&open, None).unwrap_err();
         assert!(matches!(refused, EmbeddedError::Unsafe { .. }), "{refused}");
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn sockets_are_not_for_the_directory_of_another_user() {
+        let dir = PathBuf::from("/usr");
+        let owner = fs::metadata(&dir).unwrap().uid();
+        assert_eq!(socket_root(Some(dir.clone()), owner), dir);
+        assert_eq!(socket_root(Some(dir), owner + 1), Path::new("/tmp"));
+        assert_eq!(socket_root(Some("/not/there".into()), owner), Path::new("/tmp"));
     }
 
     #[test]

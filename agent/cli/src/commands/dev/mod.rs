@@ -90,10 +90,9 @@ impl Farm {
         let login = self.login(dir, &config)?;
         let work = dir.join("work");
         examples::write(&dir.join("table"), &examples::fitted_table(&url, &work))?;
-        let new = examples::write(&dir.join("jobs"), &examples::fitted(&url, &work))?;
-        if !new.is_empty() {
-            apply(&url, &dir.join("jobs"))?;
-        }
+        give_jobs(&dir.join("jobs"), &examples::fitted(&url, &work), |jobs| {
+            apply(&url, jobs)
+        })?;
         self.agents.start_all()?;
         if !ready::wait(&mut self.agents, &self.signals, args.lease_ttl)? {
             return Ok(Exit::Ok);
@@ -101,6 +100,7 @@ impl Farm {
         tour::print(dir, &login, &self.agents, &self.server, args.lease_ttl);
         self.watch(dir, args.lease_ttl)
     }
+
     fn unmigrated(&self, error: StoreError, config: &DbConfig) -> Failure {
         let changed = matches!(error, StoreError::MigrationChanged { .. });
         let failure = database::located(error, config);
@@ -112,7 +112,6 @@ impl Farm {
             "choose another directory with --data, or remove {dir}: a new farm begins there"
         ))
     }
-
 
     /// A token for everything, in a file of its owner's alone. It is part of an address that no browser sends on: what
     /// stands behind `#` stays with the page, which shows it to the login once.
@@ -210,7 +209,15 @@ fn lock(dir: &Path) -> Result<File, Failure> {
         .read(true)
         .write(true)
         .truncate(false)
-        .open(&path)?;
+        .open(&path)
+        .map_err(|error| {
+            Failure::new(Exit::Error, format!("cannot open {}", path.display()))
+                .why(error)
+                .next(
+                    "if another user (root, with sudo) has run a farm there, remove the directory as that user, or choose \
+                     another one with --data",
+                )
+        })?;
     if file.try_lock().is_err() {
         let mut pid = String::new();
         file.read_to_string(&mut pid)?;
@@ -249,6 +256,25 @@ fn start_database(dir: &Path) -> Result<Embedded, Failure> {
     })
 }
 
+/// Writes the example jobs into the directory `jobs`, unless it is there, and applies them once. Until they are applied a mark
+/// lies beside it, so that the next start applies them where this one is interrupted.
+fn give_jobs(
+    jobs: &Path,
+    files: &[(&str, String)],
+    apply: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mark = jobs.with_extension("unapplied");
+    if !jobs.exists() {
+        File::create(&mark)?;
+        examples::write(jobs, files)?;
+    }
+    if mark.exists() {
+        apply(jobs)?;
+        fs::remove_file(mark)?;
+    }
+    Ok(())
+}
+
 /// As a user would: the command says what is wrong with a file.
 fn apply(url: &str, jobs: &Path) -> Result<(), Failure> {
     let mut command = agents::farmhand(url)?;
@@ -260,8 +286,6 @@ fn apply(url: &str, jobs: &Path) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // The next start tries again.
-    fs::remove_dir_all(jobs)?;
     Err(Failure::new(Exit::Error, "the example jobs were not applied").why(status))
 }
 
@@ -275,4 +299,39 @@ fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let aside = path.with_extension("new");
     fs::write(&aside, text)?;
     Ok(fs::rename(&aside, path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_cannot_be_opened_is_named_with_a_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        fs::create_dir(&path).unwrap();
+        let said = lock(dir.path()).unwrap_err().to_string();
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        assert!(said.contains("--data"), "{said}");
+    }
+
+    #[test]
+    fn examples_are_applied_once_and_again_after_a_start_that_was_interrupted() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = dir.path().join("jobs");
+        let (files, applied) = ([("a.toml", String::new())], Cell::new(0));
+        let give = |outcome: Result<(), Failure>| {
+            give_jobs(&jobs, &files, |at| {
+                assert!(at.join("a.toml").exists());
+                applied.set(applied.get() + 1);
+                outcome
+            })
+        };
+        assert!(give(Err(Failure::usage("killed here"))).is_err());
+        give(Ok(())).unwrap();
+        give(Ok(())).unwrap();
+        assert_eq!(applied.get(), 2);
+    }
 }
