@@ -6,6 +6,7 @@ use farmhand_tests::pg::{Options, PrivateServer, TestDb};
 use farmhand_tests::wait::eventually;
 
 use super::farm::{Farm, command, ran};
+use super::pty::Pty;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_mistake_of_the_job_files_is_shown_with_its_line_and_nothing_is_applied() {
@@ -140,6 +141,20 @@ async fn a_wrong_and_a_missing_password_are_exit_code_6() {
     );
     ran(command(&url("farm"), home.path()).args(["job", "ls"])).refused(6, &["none was given"]);
     ran(command(&url("farm:richtig"), home.path()).args(["job", "ls"])).ok();
+
+    let farm = Farm::new().await;
+    for args in [&["job", "ls"][..], &["migrate"]] {
+        let url = url("farm");
+        let mut terminal = Pty::start(&farm, 80, &[args, &["--database-url", &url]].concat());
+        eventually("it asks", std::time::Duration::from_secs(20), || {
+            let seen = terminal.look();
+            let asked = seen.contains("Password for").then_some(());
+            asked.ok_or_else(|| seen.to_owned())
+        });
+        terminal.press("richtig\n");
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(0), "{args:?}: {seen}");
+    }
 }
 
 #[test]

@@ -39,16 +39,23 @@ impl DatabaseArgs {
     /// # Errors
     /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
     pub(crate) async fn connect(&self) -> Result<Db, Failure> {
-        let config = self.config()?;
-        match Db::connect(&config).await {
-            Err(StoreError::PasswordMissing) if terminal::can_ask() => {
-                let question = format!("Password for {}: ", config.target());
-                let password = terminal::ask_secret(&question)?;
-                let config = config.with_password(&password);
-                Db::connect(&config).await.map_err(|e| located(e, &config))
-            }
-            other => other.map_err(|e| located(e, &config)),
+        with_password(self.config()?, Db::connect).await
+    }
+}
+
+/// What `work` makes of the database. On a terminal it is done again with a password, when one is missing.
+pub(super) async fn with_password<T>(
+    config: DbConfig,
+    work: impl AsyncFn(&DbConfig) -> Result<T, StoreError>,
+) -> Result<T, Failure> {
+    match work(&config).await {
+        Err(StoreError::PasswordMissing) if terminal::can_ask() => {
+            let question = format!("Password for {}: ", config.target());
+            let password = terminal::ask_secret(&question)?;
+            let config = config.with_password(&password);
+            work(&config).await.map_err(|e| located(e, &config))
         }
+        other => other.map_err(|e| located(e, &config)),
     }
 }
 
@@ -66,20 +73,13 @@ const LOG_IN: &str = "check the user, its password (FARMHAND_DATABASE_URL or PGP
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let fix_file;
         let (exit, what, next) = match &error {
             StoreError::Config(_) => (
                 Exit::Usage,
                 "the database URL cannot be used",
                 "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
             ),
-            StoreError::ReadOnly => (
-        let fix_file;
-                Exit::Unreachable,
-                "the database takes no writes",
-                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
-                 meanwhile",
-            ),
-            StoreError::Unreachable(_) => (
             // Not a mistake in the configuration: the file may come later.
             StoreError::File { file, .. } => {
                 fix_file = format!("fix {}, or name another file", file.display());
@@ -89,6 +89,13 @@ impl From<StoreError> for Failure {
                     fix_file.as_str(),
                 )
             }
+            StoreError::ReadOnly => (
+                Exit::Unreachable,
+                "the database takes no writes",
+                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
+                 meanwhile",
+            ),
+            StoreError::Unreachable(_) => (
                 Exit::Unreachable,
                 "the database is out of reach",
                 "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",

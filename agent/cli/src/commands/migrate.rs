@@ -1,10 +1,9 @@
 //! `farmhand migrate`: brings the database's schema to this version.
 
 use clap::Args;
-use farmhand_store::migrate;
+use farmhand_store::{DbConfig, migrate};
 
-use super::progress::Progress;
-use super::{DatabaseArgs, Exit, Outcome, database, out};
+use super::{DatabaseArgs, Exit, Outcome, database, out, progress};
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
@@ -18,11 +17,12 @@ pub(crate) struct MigrateArgs {
 
 pub(super) async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     let config = args.database.config()?;
-    let work = migrate::migrate_roles(&config, args.role_prefix.as_deref());
-    let (done, roles) = Progress::default()
-        .during("migrating, or waiting for another migration", work)
-        .await
-        .map_err(|e| database::located(e, &config))?;
+    let target = config.target();
+    let migrating = async |config: &DbConfig| {
+        let work = migrate::migrate_roles(config, args.role_prefix.as_deref());
+        progress::during("migrating, or waiting for another migration", work).await
+    };
+    let (done, roles) = database::with_password(config, migrating).await?;
     if let Some(sql) = roles.by_hand() {
         out::note(&format!(
             "roles are missing, and this login may not make any: agents and people need the owner's rights until an \
@@ -38,9 +38,6 @@ pub(super) async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     }
     let version = migrate::current_version();
     let how = if done.is_empty() { "already " } else { "now " };
-    out::line(&format!(
-        "the schema of {} is {how}version {version}",
-        config.target()
-    ));
+    out::line(&format!("the schema of {target} is {how}version {version}"));
     Ok(Exit::Ok)
 }
