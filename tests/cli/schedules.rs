@@ -143,7 +143,7 @@ async fn who_pauses_or_removes_a_job_is_told_of_the_runs_that_still_begin() {
     assert!(
         removed
             .err
-            .contains("q (0 running now, 2 waiting; their runs go on)"),
+            .contains("q (0 running now; their runs go on, and 2 runs that wait still begin)"),
         "{removed:?}"
     );
     let quiet = farm.run(&["job", "pause", "r"]).ok();

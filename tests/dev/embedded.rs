@@ -176,8 +176,8 @@ async fn removing_a_farms_directory_removes_its_data_from_the_next_start_too() {
         let server = start(closed.path());
         let place = server.place();
         let home = place.data.parent().unwrap().to_path_buf();
-        let before = Some(home.with_extension("before"));
-        assert_eq!(place.put_aside, before.clone().filter(|_| round > 0));
+        let before = (round > 0).then(|| home.with_extension(format!("before.{round}")));
+        assert_eq!(place.put_aside, before);
         let made = connect(&server).await.batch_execute("CREATE TABLE made ()").await;
         assert!(made.is_ok(), "round {round}: {made:?}");
         server.stop(PATIENCE);

@@ -89,7 +89,7 @@ fn what_a_line_does_beside_its_command_is_taken_off_or_told() {
     assert_eq!(
         texts(&import)
             .iter()
-            .filter(|text| text.contains("other lines take /tmp/lock too"))
+            .filter(|text| text.contains("other lines name /tmp/lock too"))
             .count(),
         2
     );
@@ -114,7 +114,7 @@ fn a_lock_that_another_line_takes_in_any_way_is_left_to_flock() {
         );
         let told = |part: &str| texts(&import).iter().any(|text| text.contains(part));
         assert!(
-            told("other lines take /tmp/lock too") && !told("became overlap"),
+            told("other lines name /tmp/lock too") && !told("became overlap"),
             "{other}"
         );
     }

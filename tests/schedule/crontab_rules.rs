@@ -61,6 +61,7 @@ fn what_cron_refuses_is_told() {
         ("0 0 * * SAT-SUN", 1),
         ("0 0 * NOV-FEB *", 1),
         ("0 0 * * 1,6-0", 1),
+        ("0 0 * * FRI-SUN/2", 1),
         ("0 0 * * SUN-SAT", 0),
     ] {
         let (import, _) = one(&format!("{schedule} true\n"), Owner::User(None));

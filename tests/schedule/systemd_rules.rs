@@ -238,7 +238,7 @@ fn what_a_command_is_told_as_its_name_is_told() {
             true,
         ),
         ("@/bin/tar tar cf x", &["/bin/tar", "cf", "x"], false),
-        ("-@/bin/tar /bin/tar cf x", &[], true),
+        ("-@/bin/tar /bin/tar cf x", &[], false),
     ] {
         let import = imported("", "x", DAILY, &format!("[Service]\nExecStart={start}\n"));
         assert_eq!(

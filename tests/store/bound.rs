@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use farmhand_core::definition::OnLost;
+use farmhand_core::definition::{JobSpec, OnLost, Overlap};
 use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
+use farmhand_store::jobs::{Backfilled, backfill, submit};
 use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::{
-    Expired, Freed, NodeInfo, Opened, Renewed, Started, Told, claim, close, expire, finish, open, renew,
-    retry, started,
+    Expired, Freed, NodeInfo, Opened, Renewed, Started, Told, claim, close, expire, finish, fire, open,
+    renew, retry, settle, started,
 };
 use farmhand_store::{Db, LeaseIdentity, LogStream, StoreError, partitions};
 use farmhand_tests::pg::config;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, TTL, failure, info, past, spec, success};
+use crate::fixture::{Farm, TTL, failure, firing, info, past, spec, success};
 
 /// The names of all triggers that check logins, those of partitions too, that are enabled and that are not.
 async fn triggers(farm: &Farm) -> (i64, i64) {
@@ -147,6 +148,43 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
     opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
 }
 
+#[tokio::test]
+async fn an_agent_fires_triggers_and_backfills_a_job_whose_run_by_hand_a_bound_node_holds() {
+    let farm = Farm::new().await;
+    let operator = agent(&farm, "farm_operator").await;
+    bind_node(&operator, "n1", "farm_n1", "anna").await.unwrap();
+    let one = agent(&farm, "farm_n1").await;
+    let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
+    let other = farm.node("other").await;
+    let parent = farm.held_run(&other, "p", spec()).await;
+    let queues = JobSpec {
+        overlap: Overlap::Queue,
+        triggered_by: vec!["p".to_owned()],
+        ..spec()
+    };
+    farm.job("j", queues, Some(past(60))).await;
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let by_hand = claim(&one, &me, 1, None).await.unwrap().remove(0);
+    let allow = format!(
+        "UPDATE farmhand.run_live SET overlap = 'allow' WHERE run_id = {}",
+        by_hand.run_id
+    );
+    let again = async || farm.test.admin().await.batch_execute(&allow).await.unwrap();
+
+    let fired = fire(&farm.db, &[firing("j", 1, past(60), &[past(60)])])
+        .await
+        .unwrap();
+    assert_eq!(fired[0].run_ids.len(), 1);
+    again().await;
+    finish(&farm.db, &[success(&other, &parent)]).await.unwrap();
+    assert_eq!(settle(&farm.db, None).await.unwrap()[0].run_ids.len(), 1);
+    again().await;
+    let filled = backfill(&farm.db, "j", 1, &[past(600)], "eve").await.unwrap();
+    assert!(matches!(filled, Backfilled::Done { run_ids } if run_ids.len() == 1));
+    // The node ends it all the same.
+    finish(&one, &[success(&me, &by_hand)]).await.unwrap();
+}
+
 /// A run that its loss ends, of a node whose session is over: any agent writes its end.
 #[tokio::test]
 async fn any_agent_ends_what_is_lost_with_a_bound_node() {
@@ -155,7 +193,7 @@ async fn any_agent_ends_what_is_lost_with_a_bound_node() {
     bind_node(&operator, "n1", "farm_n1", "anna").await.unwrap();
     let one = agent(&farm, "farm_n1").await;
     let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
-    let fails = farmhand_core::definition::JobSpec {
+    let fails = JobSpec {
         on_lost: OnLost::Fail,
         ..spec()
     };

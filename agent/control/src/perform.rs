@@ -4,7 +4,7 @@ use farmhand_core::definition::Overlap;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
 use farmhand_store::Db;
-use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, withhold};
+use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, still_begin, withhold};
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
 use farmhand_store::restrictions::allow;
@@ -229,16 +229,15 @@ async fn pause(
     commit: bool,
 ) -> Result<Said, Refusal> {
     let reason = acknowledge::line("reason", reason)?;
-    let row = job::one(db, job_id).await?;
     let changed = if commit {
         job::pause(db, job_id, who, reason).await?
     } else {
-        !row.paused
+        !job::one(db, job_id).await?.paused
     };
     if !changed {
         return Ok(format!("{job_id} is paused already").into());
     }
-    let waiting = match row.waiting {
+    let waiting = match still_begin(db, job_id).await? {
         0 => String::new(),
         n => format!(
             ", and what waits ({}) still begins: `farmhand run cancel --job {job_id} --state due` takes it back",

@@ -6,6 +6,7 @@ CREATE FUNCTION farmhand.ends_promote(jobs text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
@@ -28,6 +29,7 @@ RETURNS TABLE (job_id text, run_ids bigint[], skipped jsonb, cancelling bigint[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
@@ -55,8 +57,11 @@ BEGIN
     IF locked = '{}' THEN
         RETURN;
     END IF;
+    -- Where this and "replace" lock runs that one end has, either may deadlock with it: who loses repeats it.
     PERFORM farmhand.ends_promote(ARRAY(
-        SELECT j.job_id FROM farmhand.job j WHERE j.job_id = ANY (locked) AND j.overlap = 'queue'));
+        SELECT j.job_id FROM farmhand.job j
+        JOIN json_to_recordset(fires) AS g(job_id text, due timestamptz[]) ON g.job_id = j.job_id
+        WHERE j.job_id = ANY (locked) AND j.overlap = 'queue' AND NOT j.observe AND cardinality(g.due) > 0));
     RETURN QUERY
     WITH given AS MATERIALIZED (
         -- Of two plans of one job the one that was made for what is due now. In a CASE, or the planner takes it for rarely true and

@@ -230,8 +230,8 @@ impl StoreError {
             SqlState::INVALID_CATALOG_NAME => Self::NotReady {
                 why: db.message().to_owned(),
                 fix: format!(
-                    "name another database in the URL, or create it as an administrator: CREATE DATABASE {} OWNER …; \
-                     then run `farmhand migrate`",
+                    "name another database in the URL, or create it as an administrator: CREATE DATABASE {} OWNER … \
+                     ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0; then run `farmhand migrate`",
                     quoted(database)
                 ),
             },

@@ -1,7 +1,7 @@
 //! `farmhand job rm`: jobs out of the farm, their history left.
 
 use farmhand_store::Db;
-use farmhand_store::jobs::{ApplyOutcome, Blocked, delete};
+use farmhand_store::jobs::{ApplyOutcome, Blocked, delete, still_begin};
 use serde_json::json;
 
 use super::{Exit, Failure, Outcome, out, terminal};
@@ -10,9 +10,8 @@ use farmhand_control::{due_now, jobs};
 pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
     let (mut running, mut waiting) = (0, 0);
     for name in names {
-        let job = jobs::one(db, name).await?;
-        running += usize::from(job.running_at.is_some());
-        waiting += job.waiting;
+        running += usize::from(jobs::one(db, name).await?.running_at.is_some());
+        waiting += still_begin(db, name).await?;
     }
     confirm(names, (running, waiting), yes)?;
     for _ in 0..due_now::TRIES {
@@ -56,7 +55,7 @@ fn confirm(names: &[String], live: (usize, i64), yes: bool) -> Result<(), Failur
         (0, 0) => names.join(", "),
         (n, 0) => format!("{} ({n} running now; their runs go on)", names.join(", ")),
         (n, waiting) => format!(
-            "{} ({n} running now, {waiting} waiting; their runs go on)",
+            "{} ({n} running now; their runs go on, and {waiting} runs that wait still begin)",
             names.join(", ")
         ),
     };

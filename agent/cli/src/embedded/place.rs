@@ -116,17 +116,18 @@ fn home(dir: &Path, name: &str, user: Option<Account>) -> Result<(PathBuf, Optio
     Ok((home, put_aside))
 }
 
-/// Moves away what no link leads to any more: who removes a farm's directory wants a new farm. An earlier one goes.
+/// Moves data away to which this directory has no link any more: who removes a farm's directory wants a new farm.
 fn put_aside(home: &Path) -> Result<Option<PathBuf>, EmbeddedError> {
-    if !home.exists() {
+    // A start that was interrupted has made no data.
+    if !home.join("cluster").exists() {
         return Ok(None);
     }
     wait_for_leftovers(&home.join("cluster"))?;
-    let before = home.with_extension("before");
-    match fs::remove_dir_all(&before) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(before.display().to_string())(e)),
-        _ => fs::rename(home, &before).map_err(at(home.display().to_string())),
-    }?;
+    let before = (1..)
+        .map(|n| home.with_extension(format!("before.{n}")))
+        .find(|before| !before.exists())
+        .unwrap_or_else(|| home.with_extension("before"));
+    fs::rename(home, &before).map_err(at(home.display().to_string()))?;
     Ok(Some(before))
 }
 

@@ -119,7 +119,7 @@ struct Forwarder {
     events: Events,
     /// A pass stopped before the end of what there was.
     more: bool,
-    /// The last one whose lines were sent: the next look begins behind it.
+    /// The last one that was looked at: the next look begins behind it.
     last: Option<AttemptId>,
 }
 

@@ -218,7 +218,7 @@ impl Session {
             }
             Err(NotStarted::Invalid(_)) if attempt.phase == Phase::Ended => {}
             Err(NotStarted::Invalid(why)) => {
-                // The same everywhere, so that this is its end; no warden has heard of it.
+                // The same everywhere, so that this is its end; no warden starts it.
                 attempt.phase = Phase::Ended;
                 self.free_slots
                     .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));

@@ -104,11 +104,10 @@ impl Session {
     /// Also what a SIGINT began to drain, which has no end of its own.
     fn drain_by_stop_timeout(&mut self) {
         let until = boot_now() + self.ctx.tunable().stop_timeout;
-        let until = match self.mode {
-            Mode::Working | Mode::Draining { until: None } => until,
-            Mode::Draining { until: Some(earlier) } => until.min(earlier),
-            Mode::Killing { .. } => return,
-        };
+        let ends_before = matches!(self.mode, Mode::Draining { until: Some(earlier) } if earlier <= until);
+        if ends_before || matches!(self.mode, Mode::Killing { .. }) {
+            return;
+        }
         systemd::going_down();
         self.drain("SIGTERM", Some(until));
     }

@@ -91,7 +91,7 @@ impl State<'_> {
             self.note(
                 line,
                 format!(
-                    "{name}: other lines take {} too: it holds on one node alone; `locks` holds on the farm",
+                    "{name}: other lines name {} too and may take it: it holds on one node alone; `locks` holds on the farm",
                     guard.file
                 ),
             );

@@ -4,7 +4,7 @@ use super::convert::State;
 use super::line::expression;
 use super::{Line, Owner, parse};
 
-/// Those of FreeBSD too.
+/// The macros of Debian's, cronie's and FreeBSD's cron.
 const MACROS: [&str; 10] = [
     "@reboot",
     "@yearly",
@@ -48,7 +48,7 @@ fn is_item(item: &str) -> bool {
     }
 }
 
-/// Of a number or of a name.
+/// The value of a number, or of the name of a weekday or month.
 fn value(text: &str) -> Option<usize> {
     let named = |names: &[&str]| names.iter().position(|name| name.eq_ignore_ascii_case(text));
     match text.bytes().all(|b| b.is_ascii_digit()) {
@@ -60,7 +60,9 @@ fn value(text: &str) -> Option<usize> {
 /// The first range whose end comes before its begin.
 fn round(schedule: &str) -> Option<&str> {
     let goes_round = |item: &&str| {
-        item.split_once('-')
+        let range = item.split('/').next().unwrap_or(item);
+        range
+            .split_once('-')
             .is_some_and(|(first, last)| value(first) > value(last) && value(last).is_some())
     };
     items(schedule).find(goes_round)

@@ -111,7 +111,7 @@ impl State<'_> {
         first.or_insert_with(|| host.to_owned()) == host
     }
 
-    /// Whether several lines of one machine take the lock.
+    /// Whether several lines of one machine name the lock's file, and so may take it.
     pub(super) fn shares(&self, lock: &str) -> bool {
         (self.locks.iter()).any(|((_, file), lines)| file == lock && *lines > 1)
     }

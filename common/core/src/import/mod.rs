@@ -20,7 +20,7 @@ pub(crate) use secrets::{
 pub use write::is_unedited;
 pub(crate) use write::{Piece, text_or_list};
 
-/// The grace of what is never killed.
+/// The grace of what is never killed, or later than a job file can say.
 pub(crate) const LONG: &str = "365d";
 
 /// What was known of the machine and a job file must say.

@@ -70,9 +70,7 @@ impl Reading<'_> {
             self.note(&format!("the limit of {name} is not carried over"));
         }
     }
-}
 
-impl Reading<'_> {
     /// As a duration, if a job may have it.
     pub(super) fn seconds(&mut self, key: &str, seconds: u64) -> Option<String> {
         let text = format!("{seconds}s");

@@ -138,7 +138,8 @@ pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
             renamed = flags.contains('@');
         } else if std::mem::take(&mut renamed) {
             let own = current.words[0].rsplit('/').next();
-            current.name = Some(word).filter(|word| own != Some(word));
+            let whole = &current.words[0];
+            current.name = Some(word).filter(|word| own != Some(word) && whole != word);
             continue;
         }
         current.words.push(word);

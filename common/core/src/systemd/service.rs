@@ -37,7 +37,7 @@ const READ: &[&str] = &[
     "SyslogIdentifier",
 ];
 
-/// Of what a job file can say.
+/// The shortest duration that a job file can say.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The keys of a job that follow from a service.
@@ -162,9 +162,13 @@ impl Body {
 impl<'a> Reading<'a> {
     /// What the key's last line says, with why that is not all of it.
     fn note(&mut self, key: &str, text: &str) {
-        if let Some(entry) = self.unit.last("Service", key) {
-            self.report
-                .note(entry.line, format!("{key}={}: {text}", entry.value));
+        let Some(entry) = self.unit.last("Service", key) else {
+            return;
+        };
+        let text = format!("{key}={}: {text}", entry.value);
+        // One key may be read as several: TimeoutSec= is of the start and of the end.
+        if !self.report.notes.iter().any(|note| note.text == text) {
+            self.report.note(entry.line, text);
         }
     }
 
@@ -213,8 +217,10 @@ impl<'a> Reading<'a> {
         if grace < Duration::MAX {
             return Some(duration_text(grace));
         }
-        let text = format!("systemd never kills what does not end; here that is done after {LONG}");
-        self.note(&entry.key, &text);
+        if entry.value == "infinity" || span(&entry.value).is_some_and(|span| span.is_zero()) {
+            let text = format!("systemd never kills what does not end; here that is done after {LONG}");
+            self.note(&entry.key, &text);
+        }
         Some(LONG.to_owned())
     }
 

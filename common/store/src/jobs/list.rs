@@ -44,8 +44,6 @@ pub struct Listed {
     pub spec: Value,
     /// Where one of its runs is running.
     pub running_at: Option<String>,
-    /// How many of its runs wait to begin.
-    pub waiting: i64,
 }
 
 /// Up to `limit` jobs in order of their names, after the name `after`.
@@ -106,4 +104,10 @@ pub(crate) async fn revisions_before(
         &[(&job_id, Type::TEXT), (&before, Type::INT8), (&limit, Type::INT8)],
     )
     .await
+}
+
+/// How many runs of a job wait and begin also when the job is paused or deleted; at most 1,000.
+pub async fn still_begin(db: &Db, job_id: &str) -> Result<i64, StoreError> {
+    let row: Option<(i64,)> = db.row(stmt!("still_begin"), &[(&job_id, Type::TEXT)]).await?;
+    Ok(row.map_or(0, |(count,)| count))
 }

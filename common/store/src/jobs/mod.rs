@@ -19,7 +19,7 @@ pub use apply::{JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, InstantsKnown, backfill, instants_known, ran_instants};
 pub use delete::delete;
 pub(crate) use list::revisions_before;
-pub use list::{Listed, RevisionItem, job, list_jobs, revisions};
+pub use list::{Listed, RevisionItem, job, list_jobs, revisions, still_begin};
 pub use operator::{
     Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one, made_with, pause, resume, retried_runs,
     retry_one, retry_run, tell_many,

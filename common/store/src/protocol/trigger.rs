@@ -107,7 +107,7 @@ async fn rounds(
         }
         let firing: Vec<&str> = firings.iter().map(|f| f.job_id.as_str()).collect();
         let _: Vec<Value> = tx
-            .rows(stmt!("trigger_waits"), &[(&firing, Type::TEXT_ARRAY)])
+            .rows(stmt!("trigger_promote"), &[(&firing, Type::TEXT_ARRAY)])
             .await?;
         let made: Vec<Triggered> = tx
             .rows(stmt!("trigger_fire"), &[(&Json(&firings), Type::JSON)])

@@ -119,7 +119,6 @@ fn deleted(name: &str, last: RevisionItem) -> Listed {
         applied_at: last.applied_at,
         spec: last.spec,
         running_at: None,
-        waiting: 0,
     }
 }
 

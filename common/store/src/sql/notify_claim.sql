@@ -1,7 +1,7 @@
 -- Leases messages to one sender for $4 milliseconds: at most two of each target and channel at once, so that one that
 -- does not answer keeps no other waiting, and none of those in $3, with whom the sender is busy. Messages about one job
--- arrive in the order of what happened: one waits for the older ones, except for those that have waited for an hour: these hold up a recovery alone, which ends what
--- they open. A mail server may take its time: a mail is leased for longer than a try at it.
+-- arrive in the order of what happened: one waits for the older ones, except for those that have waited for an hour: these hold up a
+-- recovery alone, which ends what they open. A mail server may take its time: a mail is leased for longer than a try at it.
 WITH recent AS MATERIALIZED (
     SELECT min(n.number) AS first FROM farmhand.notification n
     WHERE n.state = 'waiting' AND n.created_at > statement_timestamp() - interval '1 hour'

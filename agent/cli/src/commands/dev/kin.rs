@@ -18,7 +18,7 @@ pub(super) fn is(pid: i32, word: &str, dir: &Path) -> bool {
         .any(|argument| Path::new(argument.as_ref()).starts_with(dir))
 }
 
-/// One that is.
+/// The first such process.
 pub(super) fn find(word: &str, dir: &Path) -> Option<i32> {
     let mut pids = process::all().into_iter().map(|stat| stat.pid);
     pids.find(|pid| is(*pid, word, dir))

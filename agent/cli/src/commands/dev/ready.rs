@@ -8,7 +8,7 @@ use super::agents::{Agent, Agents, Dead};
 use super::signals::{Event, Signals};
 use crate::commands::{Exit, Failure};
 
-/// A node whose last farm was killed has to wait until its old lease is over; more than that is an error. At least this long.
+/// A node whose last farm was killed has to wait until its old lease is over; more than that is an error. The shortest bound on a start.
 const BOUND: Duration = Duration::from_secs(90);
 
 /// Returns false when a signal came first.

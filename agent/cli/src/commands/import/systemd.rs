@@ -33,7 +33,7 @@ const UNITS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// Where the locale of the services is: the first that there is.
+/// Where the locale of the services is: the first that says any.
 const LOCALES: [&str; 2] = ["etc/locale.conf", "etc/default/locale"];
 
 pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
@@ -45,14 +45,21 @@ pub(super) fn run(args: &SystemdArgs, as_json: bool) -> Outcome {
     let (mut timers, mut roots) = (Vec::new(), BTreeSet::new());
     for (path, others) in paths(&args.file)? {
         let (unit, places) = (unit_name(&path), places(&path, &args.file));
-        // In a copy of a machine's files a link may lead to where its file was on that machine.
-        let text = Some(path.clone()).filter(|path| path.exists());
-        let text = text
-            .or_else(|| find(&unit, &places, &[]))
-            .unwrap_or_else(|| path.clone());
+        // Of a link in a *.wants directory the name counts alone. In a copy of a machine's files any link may lead to where its file
+        // was on that machine.
+        let own = || Some(path.clone()).filter(|path| path.exists());
+        let found = || find(&unit, &places, &[]);
+        let text = match is_wants(path.parent().unwrap_or(Path::new(""))) {
+            true => found().or_else(own),
+            false => own().or_else(found),
+        };
+        let text = text.unwrap_or_else(|| path.clone());
         let mut timer = file(&text, &unit, &places)?;
-        let root = hosts::root(&path).unwrap_or(Path::new("/"));
-        if roots.insert(root.to_owned()) {
+        // Of a checkout nothing is known of its machine.
+        let root = hosts::root(&path).or(is_of_system(&path).then_some(Path::new("/")));
+        if let Some(root) = root
+            && roots.insert(root.to_owned())
+        {
             let locales = hosts::environment(root, &LOCALES, "systemd gives that to services");
             timer.notes.extend(locales.into_iter().next());
         }
