@@ -281,7 +281,18 @@ async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
         })
         .await;
     };
+    // A run that is just being claimed when its agent goes holds the session until it lapses.
+    let idle = async |farm: &Farm| {
+        farm.eventually("all have ended", SOON, async || {
+            match farm.value::<i64>("SELECT count(*) FROM farmhand.run_live").await {
+                0 => Ok(()),
+                n => Err(format!("{n} have not")),
+            }
+        })
+        .await;
+    };
     count(&farm, 1).await;
+    idle(&farm).await;
     farm.agents[0].kill();
     farm.sql
         .batch_execute("DELETE FROM farmhand.node_boot")
@@ -290,6 +301,7 @@ async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
     farm.agents[0].start().await;
     farm.event("session_adopted").await;
     count(&farm, 2).await;
+    idle(&farm).await;
     // A later session of the same boot fires nothing.
     farm.agents[0].signal(libc::SIGINT);
     assert!(farm.agents[0].exit(SOON).await.success());
