@@ -127,6 +127,36 @@ async fn the_end_of_a_run_by_hand_lets_go_an_instant_that_is_just_being_fired() 
     assert_eq!(claims(&farm, &me).await.len(), 1);
 }
 
+/// Ends lock runs by their numbers.
+#[tokio::test]
+async fn a_firing_locks_what_is_replaced_and_what_promotes_in_the_order_in_which_ends_do() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let replaces = JobSpec {
+        overlap: Overlap::Replace,
+        ..spec()
+    };
+    let low = farm.held_run(&me, "r", replaces).await;
+    with(&farm, Overlap::Queue, past(30)).await;
+    let high = by_hand(&farm, &me).await;
+    due_again(&farm, past(30)).await;
+    let ends = farm.test.client().await;
+    let end = async |run: &Claimed| {
+        let gone = format!("DELETE FROM farmhand.run_live WHERE run_id = {}", run.run_id);
+        ends.batch_execute(&gone).await.unwrap();
+    };
+    ends.batch_execute("BEGIN").await.unwrap();
+    end(&low).await;
+    let fires = ["j", "r"].map(|job| firing(job, 1, past(30), &[past(30)]));
+    let ending = async {
+        until_blocked(&farm).await;
+        end(&high).await;
+        ends.batch_execute("COMMIT").await.unwrap();
+    };
+    let (fired, ()) = tokio::join!(fire(&farm.db, &fires), ending);
+    assert_eq!(fired.unwrap().len(), 2);
+}
+
 /// The next note of a run that is to end.
 async fn told_to_end(notes: &mut mpsc::Receiver<Note>) -> (i64, String) {
     let told = async {

@@ -1,8 +1,9 @@
 -- Due instants become runs.
 
 -- The ends of what these jobs have live let go what waits for it, whatever rule it was made under. An end that is just being written is
--- waited for: the next statement's snapshot holds it.
-CREATE FUNCTION farmhand.ends_promote(jobs text[]) RETURNS void
+-- waited for: the next statement's snapshot holds it. What the jobs of the second list replace is locked as well: in one go and in order,
+-- as ends lock runs.
+CREATE FUNCTION farmhand.ends_promote(queueing text[], replacing text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -10,12 +11,15 @@ SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-    WITH other AS MATERIALIZED (
-        SELECT r.run_id FROM farmhand.run_live r
-        WHERE r.job_id = ANY (jobs) AND farmhand.overlaps(r) AND r.overlap NOT IN ('queue', 'replace')
+    WITH held AS MATERIALIZED (
+        SELECT r.run_id, r.job_id = ANY (queueing) AS promotes FROM farmhand.run_live r
+        WHERE r.job_id = ANY (queueing || replacing) AND CASE WHEN r.job_id = ANY (queueing)
+            THEN farmhand.overlaps(r) AND r.overlap NOT IN ('queue', 'replace')
+            ELSE r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered') END
         ORDER BY r.run_id FOR UPDATE
     )
-    UPDATE farmhand.run_live r SET overlap = 'queue' WHERE r.run_id = ANY (ARRAY(SELECT o.run_id FROM other o));
+    UPDATE farmhand.run_live r SET overlap = 'queue'
+    WHERE r.run_id = ANY (ARRAY(SELECT h.run_id FROM held h WHERE h.promotes));
 END
 $$;
 
@@ -57,11 +61,12 @@ BEGIN
     IF locked = '{}' THEN
         RETURN;
     END IF;
-    -- Where this and "replace" lock runs that one end has, either may deadlock with it: who loses repeats it.
-    PERFORM farmhand.ends_promote(ARRAY(
-        SELECT j.job_id FROM farmhand.job j
+    PERFORM farmhand.ends_promote(coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'queue'), '{}'),
+            coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'replace'), '{}'))
+        FROM farmhand.job j
         JOIN json_to_recordset(fires) AS g(job_id text, due timestamptz[]) ON g.job_id = j.job_id
-        WHERE j.job_id = ANY (locked) AND j.overlap = 'queue' AND NOT j.observe AND cardinality(g.due) > 0));
+        WHERE j.job_id = ANY (locked) AND j.overlap IN ('queue', 'replace') AND NOT j.observe AND cardinality(g.due) > 0
+        HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
         -- Of two plans of one job the one that was made for what is due now. In a CASE, or the planner takes it for rarely true and

@@ -1,1 +1,1 @@
-SELECT farmhand.ends_promote($1)::text
+SELECT farmhand.ends_promote($1, '{}')::text
