@@ -213,7 +213,7 @@ async fn a_test_that_waits_is_no_message_of_a_job() {
     assert_eq!(taken.oldest_notification_age, 0.0);
 }
 
-/// Written by a settling that had begun before the job told nobody any more, and was committed after it.
+/// A settling may commit an episode just after the job's last target was removed.
 #[tokio::test]
 async fn an_episode_that_was_left_behind_swallows_no_failure() {
     let farm = farm_with(hook()).await;

@@ -1,8 +1,8 @@
 -- Due instants become runs.
 
--- The ends of what these jobs have live let go what waits for it, whatever rule it was made under. An end that is just being written is
--- waited for: the next statement's snapshot holds it. What the jobs of the second list replace is locked as well: in one go and in order,
--- as ends lock runs.
+-- Marks the live runs of queueing jobs, so that each of their ends lets go what waits, whatever rule the run was made under. An end that
+-- is being written is waited for, and the next statement's snapshot has it. What replacing jobs replace is locked by the same statement,
+-- in the order of the numbers, as ends lock runs.
 CREATE FUNCTION farmhand.ends_promote(queueing text[], replacing text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -23,11 +23,10 @@ BEGIN
 END
 $$;
 
--- One function, so that a firing is one round trip, and the plans of its statements are kept wherever it is called, also behind
--- a pooler.
+-- A function, so that a firing is one round trip, and its plans are kept behind any pooler.
 --
 -- Fires the jobs whose instant and revision are still those that were seen and which are due by this clock; those that another
--- agent fires, or has fired, are left out of the answer. Whoever calls claims right afterwards, and has room for so many runs.
+-- agent fires, or has fired, are left out of the answer. The caller claims right afterwards, and has room for so many runs.
 CREATE FUNCTION farmhand.fire(fires json, room bigint)
 RETURNS TABLE (job_id text, run_ids bigint[], skipped jsonb, cancelling bigint[], note text)
 LANGUAGE plpgsql

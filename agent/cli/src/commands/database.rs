@@ -80,7 +80,7 @@ impl From<StoreError> for Failure {
                 "the database URL cannot be used",
                 "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
             ),
-            // Not a mistake in the configuration: the file may come later, or be mended.
+            // No mistake in the configuration: the file may be there, or be readable, at the next start.
             StoreError::File { file, .. } => {
                 fix_file = format!("fix {}, or name another file", file.display());
                 (

@@ -25,7 +25,7 @@ const ALONE: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at what still lives.
 const LOOK: Duration = Duration::from_millis(10);
-/// What lives for longer after SIGKILL hangs in a system call, or may not be killed: nobody is to wait for it.
+/// How long killed tasks may take to end before the waiters are woken all the same: one may hang in a system call.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks from then on.
 const LOOK_LATER: Duration = Duration::from_secs(1);

@@ -250,6 +250,12 @@ impl Worker {
     }
 }
 
+/// Whether its target is still there and has the channel.
+fn has_channel(delivery: &Delivery) -> bool {
+    let spec = delivery.spec.as_ref();
+    spec.is_some_and(|spec| spec.channels().contains(&delivery.channel))
+}
+
 /// One try. `Ok` may hold a complaint about a part of it.
 async fn deliver(
     outside: &Outside,
@@ -259,7 +265,7 @@ async fn deliver(
     let Some(spec) = &delivery.spec else {
         return Err("there is no such target any more, or this release cannot read it".to_owned());
     };
-    if !spec.channels().contains(&delivery.channel) {
+    if !has_channel(delivery) {
         return Err(format!("it has no {} any more", delivery.channel));
     }
     match delivery.channel {
@@ -322,10 +328,9 @@ fn body(delivery: &Delivery) -> Value {
 
 /// Records what became of a try and says so.
 async fn conclude(ctx: &Context, db: &Db, delivery: &Delivery, result: Result<Option<String>, String>) {
-    let there = (delivery.spec.as_ref()).is_some_and(|spec| spec.channels().contains(&delivery.channel));
     let verdict = match &result {
         Ok(_) => Verdict::Delivered,
-        Err(error) if delivery.old || !there => Verdict::Failed { error: error.clone() },
+        Err(error) if delivery.old || !has_channel(delivery) => Verdict::Failed { error: error.clone() },
         Err(error) => Verdict::Again {
             error: error.clone(),
             pause: pause(delivery.tries, random()),

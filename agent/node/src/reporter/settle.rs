@@ -63,7 +63,7 @@ impl Reporter {
                         }
                         let less = e.is_refusal() && !e.is_broken() && only.shorten(&e.to_string());
                         if !less {
-                            // Perhaps somebody has locked its run, or repairs the schema, or it is refused for good. The others need not wait for that.
+                            // Its run may be locked, the schema may be under repair, or the end is refused for good. The others need not wait for that.
                             self.slow.extend(ended);
                             let now = Instant::now();
                             if now >= self.slow_again {

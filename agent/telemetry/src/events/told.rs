@@ -75,7 +75,7 @@ impl Told {
     pub(super) fn measure(&self, m: &Metrics) {
         let (channel, result) = match self {
             Self::Delivered { channel, .. } => (channel.as_str(), "delivered"),
-            // Nobody waits for a test a day later.
+            // A test is no message of a job.
             Self::NotDelivered {
                 channel,
                 given_up,

@@ -1,5 +1,5 @@
--- What these jobs' present definitions say. Of a job that tells nobody any more no episode is left, nor one that was written meanwhile
--- when it tells somebody again.
+-- The targets in the present definitions of these jobs. A job's episode goes when it has no target, or had none until now: one that is left
+-- then was written while the last target was removed.
 WITH wanted AS MATERIALIZED (
     SELECT j.job_id, t.target
     FROM farmhand.job j
