@@ -114,6 +114,25 @@ pub fn trouble(node: Option<&str>, from: i64, to: i64) -> Done {
     }
 }
 
+/// A farm's machine slewed its wall clock by a tenth of a second while a plan went on: ends recorded before that seemed to come
+/// before the ends that were seen.
+#[test]
+fn instants_are_told_by_the_wall_clock_as_it_was_at_their_time() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut clocks = Clocks::default();
+    for (second, booted_ms) in [(10, 0), (11, 0), (20, 120), (30, -3000)] {
+        clocks.note(second * SECOND, 1_700_000_000_000_000_000 + booted_ms * 1_000_000);
+    }
+    let of = |second: u64, ms: i64| {
+        Timestamp::from_millisecond(1_700_000_000_000 + second.cast_signed() * 1000 + ms)
+    };
+    for (second, ms) in [(5, 0), (15, 0), (25, 120), (35, -3000)] {
+        let wall = of(second, ms).expect("this millennium");
+        assert_eq!(clocks.wall(second * SECOND), wall, "{second}");
+        assert_eq!(clocks.boot(wall), second * SECOND, "{second}");
+    }
+}
+
 #[test]
 fn a_missing_run_is_reported_with_its_neighbours() {
     let mut records = all();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
+use super::gather::Clocks;
 use super::jobs;
 use super::oracle::{Done, Surprise, Window};
 use super::plan::Shape;
@@ -35,6 +36,8 @@ pub struct Field {
     pub relabelled: Mutex<Vec<(String, u64)>>,
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
+    /// This machine's, as they were read while the plan goes on.
+    pub clocks: Mutex<Clocks>,
     pub listeners: usize,
     /// The agents reach the servers through a pooler.
     pub pooled: bool,
@@ -74,6 +77,7 @@ impl Field {
             submitted: Mutex::default(),
             relabelled: Mutex::default(),
             surprises: Mutex::default(),
+            clocks: Mutex::default(),
             listeners: shape.listeners,
             pooled: shape.pgbouncer,
             shortest_lease: Duration::from_secs(shape.shortest_lease()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use tokio_postgres::{Client, Row as SqlRow};
@@ -71,14 +71,18 @@ pub struct Records {
 ///
 /// # Errors
 /// Those of the database.
-pub async fn records(client: &Client, lines: &[Seen]) -> Result<Records, tokio_postgres::Error> {
+pub async fn records(
+    client: &Client,
+    lines: &[Seen],
+    clocks: &Clocks,
+) -> Result<Records, tokio_postgres::Error> {
     let names: Vec<&str> = jobs::names().collect();
     let sql =
         "SELECT run_id, job_id, state, attempt, fence, exit_code, reason, takeovers, kind, instance, node,
                       first_due, last_due, count, running_at, signal, finished_at, idempotency_key
                FROM farmhand.run WHERE job_id = ANY($1) ORDER BY run_id";
     let found = client.query(sql, &[&names]).await?;
-    let (lives, clocks) = (oracle::lives(lines), Clocks::read());
+    let lives = oracle::lives(lines);
     let began = |run: i64| {
         let (attempt, life) = lives.get(&run)?.iter().next()?;
         Some(Began {
@@ -117,7 +121,7 @@ pub async fn records(client: &Client, lines: &[Seen]) -> Result<Records, tokio_p
     })
 }
 
-fn row(r: &SqlRow, clocks: Clocks) -> Row {
+fn row(r: &SqlRow, clocks: &Clocks) -> Row {
     Row {
         run: r.get(0),
         job: r.get(1),
@@ -135,8 +139,7 @@ fn row(r: &SqlRow, clocks: Clocks) -> Row {
 }
 
 /// Whose labels changed when, by the database's clock.
-pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
-    let clocks = Clocks::read();
+pub fn relabelled(field: &Field, clocks: &Clocks) -> Vec<(String, Timestamp)> {
     let changed = field.relabelled.lock().expect("no panic under it");
     changed
         .iter()
@@ -145,34 +148,63 @@ pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
         .collect()
 }
 
-/// CLOCK_BOOTTIME and the wall clock of this machine, which is the database's too.
-#[derive(Clone, Copy, Debug, Default)]
+/// CLOCK_BOOTTIME and the wall clock of this machine, which is the database's too. While a plan goes on the second may be set
+/// or slewed, so both are read again and again, and an instant is told by the reading before it.
+#[derive(Clone, Debug, Default)]
 pub struct Clocks {
+    readings: Vec<Reading>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    boot: u64,
     /// What the wall clock said when the other one began, in nanoseconds.
     booted: i128,
 }
 
+/// Readings that differ by less are one.
+const SAME: Duration = Duration::from_millis(1);
+
 impl Clocks {
-    /// Of several readings the closest: a thread may be made to wait between two clocks.
-    pub fn read() -> Self {
+    /// Reads both, and keeps what is new.
+    pub fn read(&mut self) {
+        // Of several readings the closest: a thread may be made to wait between two clocks.
         let reading = |_| {
             let before = boot_ns();
             let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
             let between = boot_ns() - before;
             let now = i128::try_from(now.as_nanos()).expect("this millennium");
-            (between, now - i128::from(before + between / 2))
+            (between, before, now - i128::from(before + between / 2))
         };
-        let (_, booted) = (0..32).map(reading).min().expect("several readings");
-        Self { booted }
+        let (_, boot, booted) = (0..8).map(reading).min().expect("several readings");
+        self.note(boot, booted);
+    }
+
+    /// That the wall clock said `booted` when the other one began, as seen at an instant of the other one.
+    pub fn note(&mut self, boot: u64, booted: i128) {
+        let same = |last: &Reading| last.booted.abs_diff(booted) < SAME.as_nanos();
+        if !self.readings.last().is_some_and(same) {
+            self.readings.push(Reading { boot, booted });
+        }
+    }
+
+    fn booted(&self, is_before: impl Fn(&&Reading) -> bool) -> i128 {
+        let before = self.readings.iter().rev().find(is_before);
+        before
+            .or(self.readings.first())
+            .map_or(0, |reading| reading.booted)
     }
 
     /// An instant of CLOCK_BOOTTIME by the wall clock.
-    pub fn wall(self, boot: u64) -> Timestamp {
-        Timestamp::from_nanosecond(self.booted + i128::from(boot)).expect("this millennium")
+    pub fn wall(&self, boot: u64) -> Timestamp {
+        let booted = self.booted(|reading| reading.boot <= boot);
+        Timestamp::from_nanosecond(booted + i128::from(boot)).expect("this millennium")
     }
 
     /// And back.
-    pub fn boot(self, wall: Timestamp) -> u64 {
-        u64::try_from(wall.as_nanosecond() - self.booted).unwrap_or(0)
+    pub fn boot(&self, wall: Timestamp) -> u64 {
+        let wall = wall.as_nanosecond();
+        let booted = self.booted(|reading| reading.booted + i128::from(reading.boot) <= wall);
+        u64::try_from(wall - booted).unwrap_or(0)
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::field::Field;
-use super::gather::{self, Clocks, Reader};
+use super::gather::{self, Reader};
 use super::jobs;
 use super::lateness::Timed;
 use super::leftovers::Holdings;
@@ -367,7 +367,10 @@ async fn judge(
     let lines = Reader::default().read(&field.dir().join("witness")).to_vec();
     let mut history = history(field, options);
     let client = field.client().await.expect("a database");
-    let records = gather::records(&client, &lines).await.expect("the records");
+    let clocks = field.clocks.lock().expect("no panic under it").clone();
+    let records = gather::records(&client, &lines, &clocks)
+        .await
+        .expect("the records");
     (history.lines, history.rows, history.left) = (lines, records.rows, left);
     history.panics = leftovers::panics(field).await;
     let mut outcome = Outcome {
@@ -379,9 +382,9 @@ async fn judge(
     };
     let nodes = Nodes {
         timeline: history.timeline(takeover(field, options), &oracle::lives(&history.lines)),
-        clocks: Clocks::read(),
         removed: other_addresses(field),
-        relabelled: gather::relabelled(field),
+        relabelled: gather::relabelled(field, &clocks),
+        clocks,
     };
     for definition in jobs::definitions() {
         let matched = targets::check(&definition, &records.scheduled, &span, &nodes);

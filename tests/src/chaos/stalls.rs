@@ -11,10 +11,12 @@ const STALL: Duration = Duration::from_millis(400);
 pub const STALLED: &str = "machine stalled";
 
 /// How late a thread of this process is woken, at worst. A long time is a fault of the machine, which hits whole the farm.
+/// Each time the clocks are read, too.
 pub async fn feel(field: Arc<Field>, worst: Arc<Mutex<Duration>>) {
     loop {
         // By a clock that goes on while the machine sleeps.
         let stalled = Doing::begin(None, true, STALLED.to_owned());
+        field.clocks.lock().expect("no panic under it").read();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let passed = Duration::from_nanos(boot_ns().saturating_sub(stalled.from()));
         let late = passed.saturating_sub(Duration::from_millis(20));
