@@ -318,3 +318,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pause_skips_what_fell_into_it_and_says_what_comes_after() {
+    let policy = DuePolicy {
+        end: Some(at("2026-03-01T06:30:00Z")),
+        ..policy(Missed::All)
+    };
+    let after = |from, now| due::after_pause(&utc("@hourly"), &policy, at(from), at(now));
+    // The last one only just, and not run for that.
+    let (following, fell) = after("2026-03-01T02:00:00Z", "2026-03-01T05:00:01Z");
+    assert_eq!(following, Some(at("2026-03-01T06:00:00Z")));
+    assert_eq!(
+        fell,
+        [fold(
+            SkipReason::Paused,
+            "2026-03-01T03:00:00Z",
+            "2026-03-01T05:00:00Z",
+            3
+        )]
+    );
+    assert_eq!(after("2026-03-01T05:10:00Z", "2026-03-01T05:20:00Z").1, []);
+    let (following, fell) = after("2026-03-01T05:10:00Z", "2026-03-02T00:00:00Z");
+    assert_eq!((following, fell[0].count), (None, 1));
+}

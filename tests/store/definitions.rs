@@ -1,9 +1,10 @@
 use farmhand_core::definition::JobSpec;
+use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, Change, JobChange, Paused, Resumed, apply, delete, job, list_jobs, pause, resume,
     revisions,
 };
-use farmhand_store::protocol::{Fire, SkipFold, fire, jobs_since};
+use farmhand_store::protocol::{Fire, fire, jobs_since};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec, until_blocked};
@@ -224,7 +225,7 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
 
     let missed_until = past(10);
     let missed = SkipFold {
-        reason: "paused".to_owned(),
+        reason: SkipReason::Paused,
         first: past(50),
         last: missed_until,
         count: 5,
@@ -249,12 +250,8 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     let stale = resume(&farm.db, "j", 2, Some(missed_until), &[], "eve")
         .await
         .unwrap();
-    assert_eq!(
-        stale,
-        Resumed::Stale {
-            decided_until: missed_until
-        }
-    );
+    let decided_until = awake.decided_until.unwrap();
+    assert_eq!(stale, Resumed::Stale { decided_until });
 }
 
 #[tokio::test]
@@ -287,4 +284,57 @@ async fn jobs_are_listed_in_pages_by_name() {
     );
     let rest = list_jobs(&farm.db, Some("b"), 2).await.unwrap();
     assert_eq!(rest.iter().map(|j| j.job_id.as_str()).collect::<Vec<_>>(), ["c"]);
+}
+
+/// Each minute of ten, an hour ago.
+fn ten_minutes() -> JobSpec {
+    JobSpec {
+        schedule: vec!["* * * * *".to_owned()],
+        start: Some(past(3600).to_string()),
+        end: Some(past(3000).to_string()),
+        ..spec()
+    }
+}
+
+#[tokio::test]
+async fn what_fell_into_a_pause_is_recorded_before_another_schedule_is_applied() {
+    let farm = Farm::new().await;
+    for name in ["changed", "removed", "pruned"] {
+        farm.job(name, ten_minutes(), None).await;
+        pause(&farm.db, name, "eve", None, None).await.unwrap();
+    }
+    let earlier = "UPDATE farmhand.job SET paused_at = now() - interval '2 hours'";
+    farm.sql.batch_execute(earlier).await.unwrap();
+    delete(&farm.owner, &["removed".to_owned()], "eve").await.unwrap();
+    let longer = JobSpec {
+        start: Some(past(7000).to_string()),
+        ..ten_minutes()
+    };
+    // The second time there is nothing that has no record.
+    for spec in [longer, spec()] {
+        let changed = JobChange {
+            spec,
+            ..change("changed", 0, None)
+        };
+        applied(&farm, &[changed], true).await;
+    }
+    let rows = farm
+        .sql
+        .query(
+            "SELECT job_id, rev, state, count, first_due >= $1 AND last_due < $2
+             FROM farmhand.run WHERE reason = 'paused' ORDER BY job_id",
+            &[&past(3600), &past(3000)],
+        )
+        .await
+        .unwrap();
+    let rows: Vec<(String, i64, String, i64, bool)> = (rows.iter())
+        .map(|r| (r.get(0), r.get(1), r.get(2), r.get(3), r.get(4)))
+        .collect();
+    let of = |job: &str| (job.to_owned(), 1, "skipped".to_owned(), 10, true);
+    assert_eq!(rows, ["changed", "pruned", "removed"].map(of));
+    let job = job(&farm.db, "changed").await.unwrap().unwrap();
+    assert!(
+        job.paused && job.decided_until > Some(past(1)),
+        "the next schedule counts from here: {job:?}"
+    );
 }

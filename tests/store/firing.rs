@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{JobSpec, Overlap};
-use farmhand_store::protocol::{Fire, SkipFold, claim, fire, fire_for, jobs_since, overdue};
+use farmhand_core::due::{SkipFold, SkipReason};
+use farmhand_store::protocol::{Fire, claim, fire, fire_for, jobs_since, overdue};
 use farmhand_store::{Db, Note};
 use jiff::Timestamp;
 
@@ -227,7 +228,7 @@ async fn a_firing_decides_every_instant_it_passes() {
     let latest = past(60);
     let mut missed = firing("j", 1, at, &[latest]);
     missed.skipped = vec![SkipFold {
-        reason: "missed".to_owned(),
+        reason: SkipReason::Missed,
         first: at,
         last: past(120),
         count: 9,

@@ -1,9 +1,10 @@
 //! Jobs that observe: their instants are recorded, and nothing that could be claimed is made.
 
 use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
+use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_core::health::JobHealth;
 use farmhand_store::jobs::{Backfilled, Retried, backfill, ran_instants, retry_run, submit};
-use farmhand_store::protocol::{Fire, SkipFold, claim, fire, fire_boot, jobs_since};
+use farmhand_store::protocol::{Fire, claim, fire, fire_boot, jobs_since};
 use farmhand_store::reading::{self, JobCondition, JobState, JobsFilter, Paging};
 use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
@@ -61,7 +62,7 @@ async fn each_instant_is_recorded_and_nothing_can_be_claimed_whatever_overlap_sa
         let instants = [at, past(120), past(60)];
         let plan = Fire {
             skipped: vec![SkipFold {
-                reason: "missed".to_owned(),
+                reason: SkipReason::Missed,
                 first: past(600),
                 last: past(300),
                 count: 6,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use farmhand_core::definition::{JobSpec, Missed};
-use farmhand_core::due::{self, FirePlan, SkipReason};
+use farmhand_core::definition::JobSpec;
+use farmhand_core::due::{self, FirePlan, SkipFold, SkipReason};
 use farmhand_store::jobs::Listed;
-use farmhand_store::protocol::{Fire, SkipFold, fire};
+use farmhand_store::protocol::{Fire, fire};
 use farmhand_store::reading::{NodeState, Paging};
 use farmhand_store::{Db, epochs, reading};
 use jiff::Timestamp;
@@ -60,16 +60,10 @@ async fn any_agent(db: &Db) -> Result<bool, Refusal> {
 /// The outcome of an instant whose schedule cannot be read any more, as when tzdata has lost its zone. What follows it is not known: the
 /// change that waits for this says when the job is due next.
 fn unread(seen: Timestamp) -> FirePlan {
-    let missed = due::SkipFold {
-        reason: SkipReason::Missed,
-        first: seen,
-        last: seen,
-        count: 1,
-    };
     FirePlan {
         following: None,
         due: Vec::new(),
-        skipped: vec![missed],
+        skipped: vec![SkipFold::one(SkipReason::Missed, seen)],
     }
 }
 
@@ -81,7 +75,7 @@ fn planned(row: &Listed, seen: Timestamp, plan: FirePlan) -> Fire {
         following: plan.following,
         due: plan.due,
         late_ms: 0,
-        skipped: folds(&plan.skipped, None),
+        skipped: plan.skipped,
     }
 }
 
@@ -94,61 +88,9 @@ pub fn after_pause(
     spec: &JobSpec,
     now: Timestamp,
 ) -> Result<(Option<Timestamp>, Vec<SkipFold>), Refusal> {
-    let (schedule, mut policy) = due::compile(&row.job_id, spec).map_err(unusable)?;
+    let (schedule, policy) = due::compile(&row.job_id, spec).map_err(unusable)?;
     let from = row.decided_until.max(row.paused_at).unwrap_or(now);
-    let Some(first) = due::next_run(&schedule, &policy, from) else {
-        return Ok((None, Vec::new()));
-    };
-    if first > now {
-        return Ok((Some(first), Vec::new()));
-    }
-    // Nothing of a pause is run; a plan is bounded, so a long pause takes several.
-    policy.missed = Missed::Skip;
-    let (mut seen, mut skipped) = (first, Vec::new());
-    loop {
-        let plan = due::plan(&schedule, &policy, seen, now);
-        for due in &plan.due {
-            let fold = due::SkipFold {
-                reason: SkipReason::Paused,
-                first: *due,
-                last: *due,
-                count: 1,
-            };
-            skipped.push(fold);
-        }
-        skipped.extend(plan.skipped);
-        match plan.following {
-            Some(following) if following <= now => seen = following,
-            following => return Ok((following, folds(&skipped, Some(SkipReason::Paused)))),
-        }
-    }
-}
-
-/// Folds as the store takes them. What would have counted as missed counts as `missed_as`; neighbours of one
-/// reason become one.
-fn folds(folds: &[due::SkipFold], missed_as: Option<SkipReason>) -> Vec<SkipFold> {
-    let mut sorted = folds.to_vec();
-    sorted.sort_by_key(|fold| fold.first);
-    let mut out: Vec<SkipFold> = Vec::new();
-    for fold in sorted {
-        let reason = match (fold.reason, missed_as) {
-            (SkipReason::Missed, Some(other)) => other,
-            (reason, _) => reason,
-        };
-        match out.last_mut() {
-            Some(last) if last.reason == reason.as_str() => {
-                last.last = fold.last;
-                last.count += fold.count;
-            }
-            _ => out.push(SkipFold {
-                reason: reason.to_string(),
-                first: fold.first,
-                last: fold.last,
-                count: fold.count,
-            }),
-        }
-    }
-    out
+    Ok(due::after_pause(&schedule, &policy, from, now))
 }
 
 /// A stored definition that this version cannot schedule.

@@ -9,7 +9,7 @@ use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::lease::{BootInstant, claim_delay, rank};
 use farmhand_core::schedule::Schedule;
-use farmhand_store::protocol::{Fire, JobRow, Overdue, SkipFold};
+use farmhand_store::protocol::{Fire, JobRow, Overdue};
 use jiff::Timestamp;
 
 /// Jobs fired in one statement.
@@ -290,16 +290,7 @@ impl Scheduler {
                 following: plan.following,
                 due: plan.due,
                 late_ms: i64::try_from(late.as_millis()).unwrap_or(0),
-                skipped: plan
-                    .skipped
-                    .iter()
-                    .map(|s| SkipFold {
-                        reason: s.reason.to_string(),
-                        first: s.first,
-                        last: s.last,
-                        count: s.count,
-                    })
-                    .collect(),
+                skipped: plan.skipped,
             });
         }
         // After the whole: what a very long absence leaves undecided is due already, and for the next statement.

@@ -71,6 +71,18 @@ pub struct SkipFold {
     pub count: i64,
 }
 
+impl SkipFold {
+    /// Of one instant.
+    pub fn one(reason: SkipReason, at: Timestamp) -> Self {
+        Self {
+            reason,
+            first: at,
+            last: at,
+            count: 1,
+        }
+    }
+}
+
 /// How a job treats instants that are overdue or excluded.
 #[derive(Clone, Debug, Default)]
 pub struct DuePolicy {
@@ -224,6 +236,35 @@ pub fn plan(schedule: &Schedule, policy: &DuePolicy, seen: Timestamp, now: Times
     record.into_plan(following)
 }
 
+/// Of a pause until `now`, whose instants up to `from` are recorded already: the first instant after it, and those that fell into it.
+pub fn after_pause(
+    schedule: &Schedule,
+    policy: &DuePolicy,
+    from: Timestamp,
+    now: Timestamp,
+) -> (Option<Timestamp>, Vec<SkipFold>) {
+    // Nothing of a pause is run; a plan is bounded, so a long pause takes several.
+    let policy = DuePolicy {
+        missed: Missed::Skip,
+        ..policy.clone()
+    };
+    let (mut following, mut folds) = (next_run(schedule, &policy, from), Vec::new());
+    while let Some(seen) = following.filter(|at| *at <= now) {
+        let plan = plan(schedule, &policy, seen, now);
+        let due = plan.due.iter().map(|at| SkipFold::one(SkipReason::Paused, *at));
+        let mut fell: Vec<SkipFold> = plan.skipped.into_iter().chain(due).collect();
+        fell.sort_by_key(|fold| fold.first);
+        for mut fold in fell {
+            if fold.reason == SkipReason::Missed {
+                fold.reason = SkipReason::Paused;
+            }
+            append(&mut folds, fold);
+        }
+        following = plan.following;
+    }
+    (following, folds)
+}
+
 /// How many instants in [from, now] may be run as far as the calendar goes, counted up to `limit`.
 fn candidates(
     schedule: &Schedule,
@@ -305,12 +346,7 @@ impl<'a> Record<'a> {
             self.make_room_for(0);
             return;
         };
-        let fold = SkipFold {
-            reason,
-            first: instant,
-            last: instant,
-            count: 1,
-        };
+        let fold = SkipFold::one(reason, instant);
         match self.open.back_mut() {
             None => append(&mut self.folds, fold),
             Some(Item::Skip(last)) if last.reason == reason => extend(last, &fold),
@@ -323,13 +359,7 @@ impl<'a> Record<'a> {
         while self.wanted > 0 && self.wanted + newer > self.keep {
             match self.open.pop_front() {
                 Some(Item::Run(instant)) => {
-                    let missed = SkipFold {
-                        reason: SkipReason::Missed,
-                        first: instant,
-                        last: instant,
-                        count: 1,
-                    };
-                    append(&mut self.folds, missed);
+                    append(&mut self.folds, SkipFold::one(SkipReason::Missed, instant));
                     self.wanted -= 1;
                 }
                 Some(Item::Skip(fold)) => append(&mut self.folds, fold),

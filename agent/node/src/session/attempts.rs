@@ -58,12 +58,15 @@ impl Session {
         for job in &fired {
             // The statement's own skips, and those of the plan that it recorded. What a job observes its history tells.
             let of_plan = planned.get(job.job_id.as_str()).map(|f| f.skipped.as_slice());
-            let skipped = job.skipped.iter().chain(of_plan.unwrap_or_default());
-            for skip in skipped.filter(|skip| skip.reason != due::SkipReason::Observed.as_str()) {
+            let of_plan = of_plan.unwrap_or_default().iter();
+            let skipped = (job.skipped.iter().map(|skip| (skip.reason.as_str(), skip.count)))
+                .chain(of_plan.map(|fold| (fold.reason.as_str(), fold.count)));
+            for (reason, count) in skipped.filter(|(reason, _)| *reason != due::SkipReason::Observed.as_str())
+            {
                 self.emit(Event::Skipped {
                     job_id: job.job_id.clone(),
-                    reason: skip.reason.clone(),
-                    count: skip.count.unsigned_abs(),
+                    reason: reason.to_owned(),
+                    count: count.unsigned_abs(),
                 });
             }
         }

@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::applied::{Applied, ApplyOutcome, Blocked, Change};
-use super::edges;
 use super::pools::{self, PoolChange};
 use super::rename::{rename_in, reschedule};
 use super::scope::Scope;
 use super::targets::{self, TargetChange};
+use super::{edges, pauses};
 use crate::db::{Db, Transaction, no_row, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
@@ -43,11 +43,14 @@ pub struct JobChange {
 pub(super) struct Present {
     pub(super) job_id: String,
     pub(super) rev: i64,
-    spec: Value,
+    pub(super) spec: Value,
     source: String,
     pub(super) deleted: bool,
     overdue: Option<Timestamp>,
     decided_until: Option<Timestamp>,
+    /// Of a paused job: what came after this has no record.
+    pub(super) paused_from: Option<Timestamp>,
+    pub(super) now: Timestamp,
     /// Of a job that is gone: what it is called now.
     renamed_to: Option<String>,
 }
@@ -243,6 +246,10 @@ pub async fn apply_signed(
             applied,
         });
     }
+    let changing = (columns.iter())
+        .filter_map(|c| present.get(c.job_id))
+        .chain(gone.iter().copied());
+    pauses::record_so_far(&mut tx, changing, by).await?;
     let gone: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
     let _: Vec<Value> = tx
         .rows(

@@ -5,7 +5,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::applied::{Applied, ApplyOutcome, Blocked, Change};
 use super::apply::{Present, bump, obstacle};
-use super::{edges, targets};
+use super::{edges, pauses, targets};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
@@ -33,6 +33,7 @@ pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, 
             ApplyOutcome::Blocked(blocked)
         });
     }
+    pauses::record_so_far(&mut tx, gone.iter().copied(), by).await?;
     let names: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
     let _: Vec<Value> = tx
         .rows(

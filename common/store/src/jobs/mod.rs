@@ -7,6 +7,7 @@ mod delete;
 mod edges;
 mod list;
 mod operator;
+mod pauses;
 mod pools;
 mod rename;
 mod scope;

@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio_postgres::types::{Json, Type};
+use tokio_postgres::types::Type;
 
 use super::apply::bump;
+use super::pauses::{self, Fell};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
-use crate::protocol::{SkipFold, promote_after_end, rounds};
+use crate::protocol::{promote_after_end, rounds};
+use farmhand_core::due::SkipFold;
 use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 
@@ -121,7 +123,6 @@ pub async fn resume(
                 (&seq, Type::INT8),
                 (&by, Type::TEXT),
                 (&next_run, Type::TIMESTAMPTZ),
-                (&Json(skipped), Type::JSON),
                 (&rev, Type::INT8),
             ],
         )
@@ -137,6 +138,12 @@ pub async fn resume(
             ..
         }) => Resumed::Stale { decided_until },
         Some(_) => {
+            let fell = Fell {
+                job_id,
+                until: skipped.iter().map(|fold| fold.last).max(),
+                skipped: skipped.to_vec(),
+            };
+            pauses::record(&mut tx, &[fell], by).await?;
             rounds(&mut tx, &[job_id]).await?;
             tx.commit().await?;
             return Ok(Resumed::Done);

@@ -1,5 +1,6 @@
 //! Due instants become runs, a set of jobs at a time.
 
+use farmhand_core::due::SkipFold;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,15 +35,11 @@ pub struct Fire {
     pub skipped: Vec<SkipFold>,
 }
 
-/// Neighbouring due instants skipped for one reason.
+/// Instants that a statement did not make runs of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkipFold {
-    /// A word, perhaps with `: ` and details behind it.
+pub struct Skipped {
+    /// Why: the word of a later release may be unknown here.
     pub reason: String,
-    /// The first of them.
-    pub first: Timestamp,
-    /// The last of them.
-    pub last: Timestamp,
     /// How many there are.
     pub count: i64,
 }
@@ -55,7 +52,7 @@ pub struct Fired {
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,
     /// Instants skipped by the statement itself (`overlap`, `queue_full`, `replaced`, `no_node`).
-    pub skipped: Vec<SkipFold>,
+    pub skipped: Vec<Skipped>,
     /// Runs that `overlap = "replace"` asks holders to end.
     pub cancelling: Vec<i64>,
 }

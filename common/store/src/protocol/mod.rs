@@ -20,7 +20,7 @@ pub use ending::{
     sweep,
 };
 pub use fenced::{FinishResult, Now};
-pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote};
+pub use fire::{Fire, Fired, Skipped, fire, fire_for, promote};
 pub(crate) use fire::{promote_after_end, rounds};
 pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{
