@@ -320,26 +320,56 @@ async fn an_older_agent_that_wakes_up_after_its_session_is_over_touches_nothing_
     farm.check().await;
 }
 
-/// The start request is queued until the next warden is up, so no warden receives the cancel.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_its_warden_is_replaced_ends() {
+/// A farm whose one agent waits until a warden's death is proven, while the reaper that would see to it is stopped.
+async fn without_a_warden() -> (Farm, i32) {
     const FOREVER: &str = "[job.forever]\ncommand = [WITNESS, '600000', 'ignore-term']\n";
-    let mut farm = Farm::new().agents(1).ttl(CALM).jobs(FOREVER).start().await;
+    let farm = Farm::new().agents(1).ttl(CALM).jobs(FOREVER).start().await;
     let first = farm.submit("forever").await;
     farm.lives(first, 1).await;
-    let agent = farm.agent("n1");
-    let (reaper, warden) = (agent.reapers()[0].pid, agent.wardens()[0].pid);
+    let (reaper, warden) = (farm.agents[0].reapers()[0].pid, farm.agents[0].wardens()[0].pid);
     stop(reaper);
     send(warden, libc::SIGKILL);
+    (farm, reaper)
+}
+
+/// The start request is queued until the next warden is up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cancelled_while_its_warden_is_replaced_is_not_started() {
+    let (farm, reaper) = without_a_warden().await;
     let run = farm.submit("forever").await;
     claimed(&farm, run).await;
     farm.ok(&["run", "cancel", &run.to_string()]);
-    // Notices come in order: who has claimed this one has heard of the cancel.
-    let later = farm.submit("forever").await;
-    claimed(&farm, later).await;
-    send(reaper, libc::SIGCONT);
+    // Before there is a warden again.
     let over = farm.over(run, SOON).await;
     assert_eq!((over.state.as_str(), over.attempt), ("cancelled", 1), "{over:?}");
+    only_a_later_one_lives(&farm, reaper, run).await;
+}
+
+/// A failover lost the claim, so another node may run it by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_claim_is_lost_while_its_warden_is_replaced_is_not_started() {
+    let (farm, reaper) = without_a_warden().await;
+    let run = farm.submit("forever").await;
+    claimed(&farm, run).await;
+    let lose = format!(
+        "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, ready_at = now() + interval '1 hour'
+         WHERE run_id = {run}"
+    );
+    farm.sql.batch_execute(&lose).await.expect("rows");
+    is_logged(
+        &farm,
+        "was not started: the run is no longer held by this session",
+    )
+    .await;
+    only_a_later_one_lives(&farm, reaper, run).await;
+}
+
+async fn only_a_later_one_lives(farm: &Farm, reaper: i32, run: i64) {
+    let later = farm.submit("forever").await;
+    send(reaper, libc::SIGCONT);
+    farm.lives(later, 1).await;
+    let lives = farm.witness.lives(run);
+    assert!(lives.is_empty(), "{lives:?}");
 }
 
 async fn claimed(farm: &Farm, run: i64) {

@@ -1,7 +1,7 @@
 //! The wardens of one session: the main one, and one per distinct `hold`, started when first needed.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
@@ -154,6 +154,16 @@ impl Wardens {
             Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.iter().map(|r| r.id).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Takes back the request of an attempt that no warden has been asked to start yet. False for any other.
+    pub(crate) fn withdraw(&mut self, kind: Kind, id: AttemptId) -> bool {
+        let Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) = self.slots.get_mut(&kind) else {
+            return false;
+        };
+        let before = waiting.len();
+        waiting.retain(|request| request.id != id);
+        waiting.len() < before
     }
 
     /// The warden is proven dead: starts the successor if anything waits for one.
@@ -365,20 +375,6 @@ impl Wardens {
         }
         ended
     }
-}
-
-/// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
-/// newer agent has started it. Asked without taking it over.
-pub(crate) async fn superseded(state_dir: &Path, last: Serving) -> bool {
-    for kind in Paths::kinds(state_dir).unwrap_or_default() {
-        // One that does not answer is dealt with, and waited for, by whoever wants to begin.
-        if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
-            && found.serving != last
-        {
-            return true;
-        }
-    }
-    false
 }
 
 /// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.

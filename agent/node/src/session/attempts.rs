@@ -337,8 +337,7 @@ impl Session {
         if !attempt.cancelled && attempt.phase.may_live() {
             attempt.cancelled = true;
             let grace = attempt.assignment.spec.grace;
-            let warden = attempt.warden;
-            self.wardens.kill(warden, id, grace, KillReason::Cancel);
+            self.end(id, grace, KillReason::Cancel);
         }
     }
 

@@ -180,6 +180,10 @@ impl Session {
 
     /// Ends an attempt that is not ours to run any more.
     pub(super) fn fence_off(&mut self, id: AttemptId, why: &'static str) {
+        if self.take_back(id) {
+            tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
+            return;
+        }
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -205,7 +209,7 @@ impl Session {
             never,
             "a claim's reply was lost, or a warden refused to start them",
         );
-        self.give_back(self.refused_of(ids), "they could not be started here");
+        self.give_back(self.refused_of(ids), "they were not started here");
     }
 
     /// No warden can start these any more: the runs go back.

@@ -125,6 +125,10 @@ impl Session {
         self.mode = Mode::Killing {
             give_up: now + KILLED_WITHIN,
         };
+        let ids: Vec<AttemptId> = self.attempts.keys().copied().collect();
+        for id in ids {
+            self.take_back(id);
+        }
         self.wardens.kill_all(Duration::ZERO, KillReason::Shutdown);
     }
 
@@ -133,13 +137,12 @@ impl Session {
         self.emit(Event::Draining {
             why: "ending what runs",
         });
-        let mut longest = Duration::ZERO;
-        for (id, attempt) in &self.attempts {
-            let grace = attempt.assignment.spec.grace;
-            longest = longest.max(grace);
-            self.wardens
-                .kill(attempt.warden, *id, grace, KillReason::Shutdown);
+        let ending = self.attempts.iter().map(|(id, a)| (*id, a.assignment.spec.grace));
+        let ending: Vec<(AttemptId, Duration)> = ending.collect();
+        for (id, grace) in &ending {
+            self.end(*id, *grace, KillReason::Shutdown);
         }
+        let longest = ending.iter().map(|(_, grace)| *grace).max().unwrap_or_default();
         self.mode = Mode::Killing {
             give_up: now + longest + KILLED_WITHIN,
         };

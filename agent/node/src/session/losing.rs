@@ -1,6 +1,7 @@
 //! The session is lost: everything here ends before anything else is done.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 use farmhand_store::protocol::LostWhy;
@@ -12,11 +13,11 @@ use crate::inbox::WardenInput;
 use crate::reporter::Report;
 use crate::systemd;
 use crate::verdict::Verdict;
-use crate::wardens::{self, SUPERSEDED_EVERY};
+use crate::wardens::SUPERSEDED_EVERY;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind};
-use farmhand_warden_client::{Gone, Paths, PidFd, WardenError};
+use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind, Serving};
+use farmhand_warden_client::{Gone, Paths, PidFd, WardenClient, WardenError};
 
 /// A warden that lives answers within milliseconds, and the connection of one that is dead is closed; a stopped one does neither.
 const HEARD_OUT_WITHIN: Duration = Duration::from_millis(300);
@@ -85,7 +86,7 @@ impl Session {
                     "the session is lost; ending what it ran".to_owned()
                 });
                 // Ours are gone, and the proof waits for one that is not ours.
-                if wardens::superseded(&ctx.config.state_dir, serving).await {
+                if superseded(&ctx.config.state_dir, serving).await {
                     ctx.events.emit(Event::Superseded);
                     return None;
                 }
@@ -265,4 +266,18 @@ fn settled_by(input: Input) -> Vec<(AttemptId, Kind)> {
         Input::Settled(settled) => settled.into_iter().map(|(id, kind, _)| (id, kind)).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
+/// newer agent has started it. Asked without taking it over.
+async fn superseded(state_dir: &Path, last: Serving) -> bool {
+    for kind in Paths::kinds(state_dir).unwrap_or_default() {
+        // One that does not answer is dealt with, and waited for, by whoever wants to begin.
+        if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
+            && found.serving != last
+        {
+            return true;
+        }
+    }
+    false
 }

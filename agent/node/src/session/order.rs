@@ -6,7 +6,7 @@ use std::time::Duration;
 use farmhand_core::lease::BootInstant;
 use jiff::Timestamp;
 
-use super::{Mode, Session};
+use super::{Mode, Phase, Session};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, KillReason};
 
@@ -57,6 +57,29 @@ impl Session {
         }
     }
 
+    /// Has an attempt ended. One whose warden is yet to come is not started for that.
+    pub(super) fn end(&mut self, id: AttemptId, grace: Duration, reason: KillReason) {
+        if self.take_back(id) {
+            return;
+        }
+        if let Some(attempt) = self.attempts.get(&id) {
+            self.wardens.kill(attempt.warden, id, grace, reason);
+        }
+    }
+
+    /// Its run goes back, unless a warden may have been asked to start it.
+    pub(super) fn take_back(&mut self, id: AttemptId) -> bool {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            return false;
+        };
+        let taken = self.wardens.withdraw(attempt.warden, id);
+        if taken {
+            attempt.phase = Phase::Refused;
+            self.to_forbid.insert(id);
+        }
+        taken
+    }
+
     /// Repeats a fence, a cancel or an end that came while the start request was queued and no warden could be told.
     pub(super) fn end_again(&self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(&id) else {
@@ -97,17 +120,16 @@ impl Session {
         if drain.until.is_none_or(|until| now < until) {
             return;
         }
-        let mut ended = 0;
-        for (id, attempt) in &self.attempts {
-            if attempt.phase.may_live() && drain.told.insert(*id) {
-                let grace = attempt.assignment.spec.grace;
-                self.wardens
-                    .kill(attempt.warden, *id, grace, KillReason::Shutdown);
-                ended += 1;
-            }
+        let untold = (self.attempts.iter()).filter(|(id, a)| a.phase.may_live() && drain.told.insert(**id));
+        let ending: Vec<(AttemptId, Duration)> =
+            untold.map(|(id, a)| (*id, a.assignment.spec.grace)).collect();
+        for (id, grace) in &ending {
+            self.end(*id, *grace, KillReason::Shutdown);
         }
-        if ended > 0 {
-            self.emit(Event::DrainDeadline { attempts: ended });
+        if !ending.is_empty() {
+            self.emit(Event::DrainDeadline {
+                attempts: ending.len(),
+            });
         }
     }
 }
