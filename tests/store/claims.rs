@@ -161,6 +161,8 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
     gone("NULL").await;
     assert!(left_over(&farm.db, hour).await.unwrap().to_abandon);
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 1);
+    let told = farm.ends_told().await.unwrap();
+    assert!(told.ends_with("lost its node is gone"), "{told}");
     assert_eq!(
         farm.text("SELECT state FROM farmhand.run_history")
             .await

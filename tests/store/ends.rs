@@ -124,6 +124,7 @@ async fn a_takeovers_end_is_not_taken_for_the_holders_own() {
         farm.state(run.run_id).await,
         ("lost".to_owned(), Some("holder lost".to_owned()))
     );
+    assert_eq!(farm.ends_told().await.as_deref(), Some("j 1 a lost holder lost"));
     let now = Now::Final {
         state: RunState::Lost,
         attempt: 1,
@@ -220,11 +221,13 @@ async fn a_sixth_takeover_fails_the_run_as_poison() {
             (takeover, 0, takeover + 1)
         );
     }
+    assert_eq!(farm.ends_told().await, None);
     expire_now(&farm, &me).await;
     assert_eq!(
         farm.state(run.run_id).await,
         ("failed".to_owned(), Some("poison".to_owned()))
     );
+    assert_eq!(farm.ends_told().await.as_deref(), Some("j 6 a failed poison"));
 }
 
 #[tokio::test]

@@ -129,6 +129,13 @@ impl Farm {
         row.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get(0)
     }
 
+    /// What the events say of runs that ended: the job, the attempt, its node, how and why.
+    pub async fn ends_told(&self) -> Option<String> {
+        let sql = "SELECT string_agg(concat_ws(' ', job_id, attempt, address, detail->>'outcome', detail->>'reason'), ', '
+            ORDER BY event_id) FROM farmhand.event WHERE kind = 'run_ended'";
+        self.text(sql).await
+    }
+
     pub async fn text(&self, sql: &str) -> Option<String> {
         self.sql
             .query_opt(sql, &[])

@@ -21,5 +21,10 @@ WITH gone AS MATERIALIZED (
     SELECT k.* FROM gone g
     CROSS JOIN LATERAL farmhand.ended(g.run, g.final, g.why,
         CASE g.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) k
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, address, detail)
+    SELECT statement_timestamp(), 'run_ended', 'warning', (g.run).job_id, (g.run).run_id, (g.run).attempt, (g.run).node,
+        jsonb_build_object('outcome', g.final, 'reason', g.why)
+    FROM gone g WHERE g.final <> 'skipped' ORDER BY (g.run).run_id
 )
 SELECT (g.run).run_id FROM gone g

@@ -5,7 +5,10 @@ WITH held AS MATERIALIZED (
         CASE WHEN r.cancel_requested THEN 'cancelled'
              WHEN r.on_lost = 'fail' THEN 'lost'
              WHEN r.takeovers >= 5 AND $3 THEN 'failed'
-             ELSE 'due' END AS goes_to
+             ELSE 'due' END AS goes_to,
+        CASE WHEN r.cancel_requested THEN 'cancelled'
+             WHEN r.on_lost = 'fail' THEN CASE WHEN $3 THEN 'holder lost' ELSE 'session closed' END
+             ELSE 'poison' END AS why
     FROM farmhand.run_live r
     JOIN farmhand.node n ON n.address = r.running_at
     WHERE r.state = 'running' AND r.session < n.session
@@ -21,11 +24,15 @@ WITH held AS MATERIALIZED (
     DELETE FROM farmhand.run_live r USING held h WHERE r.run_id = (h.run).run_id AND h.goes_to <> 'due'
 ), kept AS (
     INSERT INTO farmhand.run_history
-    SELECT k.* FROM held h CROSS JOIN LATERAL farmhand.ended(h.run, h.goes_to,
-        CASE h.goes_to WHEN 'cancelled' THEN 'cancelled' WHEN 'lost' THEN CASE WHEN $3 THEN 'holder lost'
-            ELSE 'session closed' END ELSE 'poison' END,
-        'takeover') k
+    SELECT k.* FROM held h CROSS JOIN LATERAL farmhand.ended(h.run, h.goes_to, h.why, 'takeover') k
     WHERE h.goes_to <> 'due'
+), told AS (
+    -- Here and not by an agent: the holder is silent or leaving.
+    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, address, session, fence, detail)
+    SELECT statement_timestamp(), 'run_ended', 'warning', (h.run).job_id, (h.run).run_id, (h.run).attempt,
+        (h.run).running_at, (h.run).session, (h.run).fence,
+        jsonb_build_object('outcome', h.goes_to, 'reason', h.why)
+    FROM held h WHERE h.goes_to <> 'due' ORDER BY (h.run).run_id
 ), again AS (
     -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
     UPDATE farmhand.run_live r
