@@ -72,6 +72,26 @@ async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
     farm.check().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_loses_its_session_while_it_starts_nothing_says_when_it_does_again() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let home = farm.agents[0].address.clone();
+    let _forks = NoForks::new(&[farm.agent(&home).wardens()[0].pid]);
+    let waiting = farm.submit("short").await;
+    farm.event("starts_refused").await;
+    // The wardens of the next session are others.
+    farm.ok(&["lease", "release", &home, "--force", "--confirm", &home]);
+    farm.event("session_lost").await;
+    farm.succeeds(waiting).await;
+    farm.event("starts_resumed").await;
+    assert_eq!(
+        farm.agent(&home).metric("farmhand_starts_refused", &[]).await,
+        0.0
+    );
+    shows(&farm, &home, "ready").await;
+    farm.check().await;
+}
+
 /// An agent renews at a third of it: later than the 10 s for which a thread without work is kept by default.
 const LONG: Duration = Duration::from_secs(45);
 

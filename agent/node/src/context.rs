@@ -1,6 +1,6 @@
 //! What every part of the agent shares.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use farmhand_core::definition::NODE_LABEL;
 use farmhand_core::lease::LeaseTiming;
@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
+use crate::start_pause::StartPause;
 use farmhand_telemetry::events::Events;
 
 /// What every part of the agent needs and none owns.
@@ -46,12 +47,18 @@ pub(crate) struct Context {
     /// Reads flags, environment and file again; the error is for people.
     pub reload: Reload,
     pub tunable: RwLock<Tunable>,
+    /// Of the machine, so it outlives a session.
+    pub start_pause: Mutex<StartPause>,
 }
 
 /// How the configuration is read again.
 pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
 
 impl Context {
+    pub(crate) fn start_pause(&self) -> MutexGuard<'_, StartPause> {
+        self.start_pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The part of the configuration that may change while the agent runs.
     pub(crate) fn tunable(&self) -> Tunable {
         let configured = self.tunable.read().unwrap_or_else(PoisonError::into_inner);

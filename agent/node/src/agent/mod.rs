@@ -5,7 +5,7 @@ mod found;
 mod opening;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, Relation};
@@ -193,6 +193,7 @@ pub async fn run(
         timing,
         reports,
         checkpoints,
+        start_pause: Mutex::default(),
     });
     forward_notes(notes, session_handle.clone());
     let housekeeper = housekeeping::start(ctx.clone())

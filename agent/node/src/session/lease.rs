@@ -37,7 +37,7 @@ impl Session {
         let told = Told {
             clock_offset_ms: self.db_clock.offset_ms(now),
             pulse: ctx.memory.latest().map_or(0, |m| m.pulse),
-            cannot_start: self.start_pause.why().map(str::to_owned),
+            cannot_start: self.ctx.start_pause().why().map(str::to_owned),
         };
         self.spawn(async move {
             // The holder's rule: read before sending.

@@ -38,7 +38,6 @@ use crate::inbox::Input;
 use crate::lease::Lease;
 use crate::outage::Unanswered;
 use crate::scheduler::Scheduler;
-use crate::start_pause::StartPause;
 use crate::tables::Tables;
 use crate::wardens::Wardens;
 use farmhand_os::alarm::Sleeper;
@@ -143,7 +142,6 @@ pub(crate) struct Session {
     attempts: HashMap<AttemptId, Attempt>,
     slots: u32,
     free_slots: BTreeSet<u32>,
-    start_pause: StartPause,
     /// Refused by the machine; the wardens are still to be told that they never start.
     to_forbid: BTreeSet<AttemptId>,
     mode: Mode,
@@ -202,7 +200,6 @@ impl Session {
             attempts: HashMap::new(),
             free_slots: (1..=ctx.tunable().slots).collect(),
             slots: ctx.tunable().slots,
-            start_pause: StartPause::default(),
             to_forbid: BTreeSet::new(),
             mode: Mode::Working,
             undescribed: false,
@@ -323,7 +320,7 @@ impl Session {
         if self.may_claim(now) {
             wakes.extend(self.scheduler.next_hint());
         }
-        wakes.extend(self.start_pause.ends_after(now));
+        wakes.extend(self.ctx.start_pause().ends_after(now));
         if self.may_fire(now) {
             wakes.extend(self.scheduler.next_due().map(|at| self.db_clock.boot_at(at, now)));
         }
@@ -339,7 +336,7 @@ impl Session {
 
     /// Whether this agent may claim; a hint whose time has come waits for that.
     fn may_claim(&self, now: BootInstant) -> bool {
-        self.may_work(now) && self.start_pause.ends_after(now).is_none()
+        self.may_work(now) && self.ctx.start_pause().ends_after(now).is_none()
     }
 
     /// Whether this agent may fire now.

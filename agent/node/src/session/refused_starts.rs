@@ -27,7 +27,7 @@ impl Session {
         let free = self.free_slots.len().min(slots.saturating_sub(used));
         let places = usize::try_from(self.wardens.max_attempts()).unwrap_or(usize::MAX);
         let room = places.min(UNSETTLED_MAX).saturating_sub(self.attempts.len());
-        self.start_pause.bounds(free).min(room)
+        self.ctx.start_pause().bounds(free).min(room)
     }
 
     /// Said once: the limit is the process's own, and stays.
@@ -52,7 +52,7 @@ impl Session {
         attempt.phase = Phase::Refused;
         self.to_forbid.insert(id);
         why = why.chars().take(WHY_MAX).collect();
-        if self.start_pause.refused(boot_now(), random(), &why) {
+        if self.ctx.start_pause().refused(boot_now(), random(), &why) {
             self.emit(Event::StartsRefused { why });
             self.lease.renew_now();
         }
@@ -73,7 +73,8 @@ impl Session {
     }
 
     pub(super) fn start_succeeded(&mut self) {
-        if let Some(after) = self.start_pause.started(boot_now(), self.slots) {
+        let started = self.ctx.start_pause().started(boot_now(), self.slots);
+        if let Some(after) = started {
             self.emit(Event::StartsResumed { after });
             self.lease.renew_now();
         }

@@ -53,7 +53,7 @@ impl Session {
     pub(super) fn leaves_runs_to_others(&self) -> bool {
         let at = self.signature_sync.refused_at;
         at.is_some_and(|at| boot_now().saturating_since(at) < LEFT_TO_OTHERS)
-            || self.start_pause.why().is_some()
+            || self.ctx.start_pause().why().is_some()
     }
 
     /// With each poll.
