@@ -76,6 +76,11 @@ fn releases_of_one_database_prune_their_own_jobs_alone() {
 }
 
 #[test]
+fn each_farm_of_a_cluster_has_its_job_in_prometheus_and_each_agent_its_instance() {
+    manifests("monitors");
+}
+
+#[test]
 fn the_chart_and_the_kustomize_base_say_the_same() {
     manifests("twins");
 }

@@ -70,6 +70,8 @@ REFUSED = {
     "a percentage of pods that no budget takes": {"podDisruptionBudget": {"minAvailable": "50%"}},
     "a label that --label could not say": {"labels": {"a=b": "c"}},
     "a job file that apply would pass over": {"jobs": {"hello.txt": HELLO}},
+    "a farm without a name in Prometheus": {"podMonitor": {"job": ""}},
+    "a reference in the farm's name": {"podMonitor": {"job": "$1"}},
 }
 
 
@@ -88,7 +90,7 @@ def validate(what, objects):
         if each["kind"] == "PodMonitor":
             # The operator's own kind; nothing here knows its schema. Its keys are few, and checked by hand.
             assert each["apiVersion"] == "monitoring.coreos.com/v1"
-            assert set(each["spec"]) == {"jobLabel", "selector", "podMetricsEndpoints"}
+            assert set(each["spec"]) == {"selector", "podMetricsEndpoints"}
             continue
         for version in VERSIONS:
             try:
@@ -202,6 +204,31 @@ def sources():
     assert len(applied) == 2, "two releases have one source, and each prunes the other's jobs"
 
 
+def relabeled(objects, pod):
+    """What Prometheus makes of a pod's labels by its PodMonitor; without a rule for it, `job` is the monitor's own name."""
+    monitor = next(o for o in objects if o["kind"] == "PodMonitor")
+    labels = {}
+    for rule in monitor["spec"]["podMetricsEndpoints"][0]["relabelings"]:
+        source = ";".join(pod[name] for name in rule.get("sourceLabels", []))
+        labels[rule["targetLabel"]] = rule.get("replacement", "$1").replace("${1}", source).replace("$1", source)
+    return labels
+
+
+def monitors():
+    """Each farm of a cluster has its `job`, each agent of a farm its `instance`."""
+    pod = {"__meta_kubernetes_pod_node_name": "node-1"}
+    farmhand = {"job": "farmhand", "instance": "node-1"}
+    objects = kustomize.render(KUBERNETES / "components/monitoring")
+    assert relabeled(objects, pod) == farmhand, relabeled(objects, pod)
+    for values, labels in (
+        ({}, farmhand),
+        ({"podMonitor": {"enabled": True, "job": "billing"}}, {**farmhand, "job": "billing"}),
+        ({"addressSuffix": "-a"}, {**farmhand, "instance": "node-1-a"}),
+    ):
+        found = relabeled(chart({**AS_KUSTOMIZE, **values}), pod)
+        assert found == labels, f"{values}: {found}"
+
+
 def twins():
     """Helm and Kustomize say the same."""
     pairs = [
@@ -245,7 +272,7 @@ def pod():
     print(json.dumps(found))
 
 
-CHECKS = {check.__name__: check for check in (kustomizations, helm, sources, twins, pod)}
+CHECKS = {check.__name__: check for check in (kustomizations, helm, sources, monitors, twins, pod)}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:]:
