@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use farmhand_core::claimed::Kind;
+
 /// Every `farmhand_[a-z_]+` of a text.
 fn names(text: &str) -> BTreeSet<String> {
     let part = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -68,5 +70,53 @@ fn every_series_of_the_agent_is_there_from_the_start_or_has_a_bounded_label() {
             let label = metric.get_label().iter().find(|l| bad.contains(&l.name()));
             assert!(label.is_none(), "{} has {label:?}", family.name());
         }
+    }
+}
+
+/// What `rate` and `increase` in an expression are taken of: a name, and the matchers on its labels.
+fn counted(expr: &str) -> Vec<(&str, Vec<&str>)> {
+    let within = ["rate(", "increase("].iter().flat_map(|f| expr.split(f).skip(1));
+    within
+        .map(|rest| rest.split('[').next().unwrap_or(rest))
+        .map(|series| {
+            series
+                .trim_end_matches('}')
+                .split_once('{')
+                .unwrap_or((series, ""))
+        })
+        .map(|(name, labels)| (name, labels.split(',').filter(|l| !l.is_empty()).collect()))
+        .collect()
+}
+
+#[test]
+fn every_counter_that_a_rule_watches_is_there_before_it_first_counts() {
+    let metrics = farmhand_telemetry::metrics::Metrics::new().expect("the metrics");
+    let now = farmhand_os::clock::boot_now();
+    let text = String::from_utf8(metrics.render(now).expect("the metrics as text")).expect("UTF-8");
+    let has = |name: &str, labels: &[&str]| {
+        text.lines()
+            .any(|l| l.starts_with(&format!("{name}{{")) && labels.iter().all(|label| l.contains(label)))
+    };
+    let source = farmhand_tests::alerts::source();
+    let exprs: Vec<&str> = source
+        .records
+        .iter()
+        .map(|r| &*r.expr)
+        .chain(source.alerts.iter().map(|a| &*a.expr))
+        .collect();
+    let watched: Vec<_> = exprs.iter().flat_map(|e| counted(e)).collect();
+    assert!(watched.len() >= 4, "{watched:?}");
+    for (name, labels) in watched {
+        assert!(
+            has(name, &labels),
+            "rate() does not see the first count of {name}{labels:?}"
+        );
+    }
+    for kind in Kind::ALL.iter().filter(|k| **k != Kind::Unknown) {
+        let label = format!("kind=\"{kind}\"");
+        assert!(
+            has("farmhand_schedule_lag_seconds_bucket", &[&label]),
+            "no {label}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use farmhand_core::claimed::Kind;
 use farmhand_core::lease::BootInstant;
 use farmhand_core::release;
 use prometheus::proto::MetricFamily;
@@ -62,7 +63,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers every series; the fixed label values of the counters that alerts watch start at zero.
+    /// Registers every series; the fixed label values of the counters and histograms that alerts watch start at zero.
     pub fn new() -> Result<Self, prometheus::Error> {
         let r = Registry::new();
         let build = int_gauge_vec(
@@ -243,6 +244,9 @@ impl Metrics {
         // An increase from nothing to one is not seen by rate().
         for result in ["killed", "lapsed"] {
             m.fence_kills.with_label_values(&[result]);
+        }
+        for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Unknown) {
+            m.schedule_lag.with_label_values(&[kind.as_str()]);
         }
         Ok(m)
     }
