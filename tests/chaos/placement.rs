@@ -138,10 +138,13 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     let mut farm = labelled(Duration::from_secs(8), &["a", "a"], jobs).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
+    let free = "farmhand_slots_free";
+    farm.counts(&farm.agents[0], free, &[], 3.0).await;
     assert!(
         farm.ok(&["node", "cordon", "n1"])
             .starts_with("n1 claims nothing more")
     );
+    farm.counts(&farm.agents[0], free, &[], 0.0).await;
     let here = farm.submit("here").await;
     for round in 0..2 {
         for _ in 0..3 {
@@ -166,6 +169,7 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     assert!(farm.ok(&["node", "ls"]).contains("cordoned"));
     assert_eq!(farm.ok(&["node", "resume", "n1"]), "n1 claims again\n");
     assert_eq!(farm.succeeds(here).await.running_at.as_deref(), Some("n1"));
+    farm.counts(&farm.agents[0], free, &[], 4.0).await;
     farm.check().await;
 }
 

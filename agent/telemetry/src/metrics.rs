@@ -35,6 +35,8 @@ pub struct Metrics {
     pub runs_unkillable: IntGauge,
     /// Attempts that may run here at once.
     pub slots: IntGauge,
+    /// Slots that this agent would claim for now.
+    pub slots_free: IntGauge,
     pub(crate) starts_refused: IntGauge,
     pub(crate) retries: IntCounter,
     pub(crate) refusals: IntCounterVec,
@@ -118,6 +120,11 @@ impl Metrics {
                 "Attempts here that were killed and that the kernel does not end",
             )?,
             slots: int_gauge(&r, "farmhand_slots", "Attempts that may run here at once")?,
+            slots_free: int_gauge(
+                &r,
+                "farmhand_slots_free",
+                "Attempts that this agent would claim now; 0 while it claims nothing",
+            )?,
             starts_refused: int_gauge(
                 &r,
                 "farmhand_starts_refused",

@@ -129,10 +129,13 @@ impl Session {
     }
 
     pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {
-        if !self.may_claim(now) {
+        let claims = self.may_claim(now);
+        let free = if claims { self.room() } else { 0 };
+        let free = u32::try_from(free).unwrap_or(u32::MAX);
+        self.ctx.events.metrics.slots_free.set(i64::from(free));
+        if !claims {
             return;
         }
-        let free = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let Some(n) = self.scheduler.take_claim(now, free, self.slots) else {
             return;
         };
