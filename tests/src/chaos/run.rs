@@ -368,9 +368,8 @@ async fn judge(
     let mut history = history(field, options);
     let client = field.client().await.expect("a database");
     let clocks = field.clocks.lock().expect("no panic under it").clone();
-    let records = gather::records(&client, &lines, &clocks)
-        .await
-        .expect("the records");
+    let records = gather::records(&client, &lines, &clocks).await;
+    let records = records.expect("the records");
     (history.lines, history.rows, history.left) = (lines, records.rows, left);
     history.panics = leftovers::panics(field).await;
     let mut outcome = Outcome {
