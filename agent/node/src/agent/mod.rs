@@ -312,6 +312,7 @@ async fn live(
             }
         };
         health.ready(false);
+        ctx.events.metrics.slots_free.set(0);
         session_handle.set(None);
         match end {
             // The session may have been too busy with its own end to hear of it.
