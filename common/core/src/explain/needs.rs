@@ -33,7 +33,7 @@ impl Walk {
         if !spec.locks.is_empty() {
             let named: Vec<&str> = spec.locks.iter().map(String::as_str).collect();
             let what = format!(
-                "{} of its runs: on the whole farm, among runs of jobs",
+                "{} of its runs: on the whole farm, among runs of jobs, `farmhand lock` and `farmhand.acquire`",
                 locks(&named)
             );
             self.open(Gate::Lock, what);

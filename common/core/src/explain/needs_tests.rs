@@ -195,7 +195,7 @@ fn where_the_locks_of_a_job_and_of_its_tasks_hold_is_said_whether_it_waits_or_no
     assert_eq!(
         said,
         [
-            "the locks db, tape of its runs: on the whole farm, among runs of jobs",
+            "the locks db, tape of its runs: on the whole farm, among runs of jobs, `farmhand lock` and `farmhand.acquire`",
             "the lock disk of its tasks: on the node that runs it, among flows and `farmhand lock --local` of its user",
             "locks that its scripts name (`# LOCK:`): on the node that runs it, among flows and `farmhand lock --local` of its user; \
              `farmhand flow plan '/etc/my rc'` there lists them",
