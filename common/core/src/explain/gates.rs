@@ -117,7 +117,11 @@ impl Walk {
                 None
             }
             (Some(at), None) => self.instant(facts, known, at),
-            (None, None) => self.nothing_due(facts, known),
+            (None, None) => match self.under_way(known) {
+                // It has passed the gates that are left.
+                Some(answer) => return Some(answer),
+                None => self.nothing_due(facts, known),
+            },
         };
         self.overlap(live, known);
         let ready = live.filter(|live| live.ready_at <= facts.now);

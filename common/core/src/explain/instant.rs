@@ -183,17 +183,22 @@ impl Walk {
         }
     }
 
+    /// What is said of a job of which something runs, and nothing waits.
+    pub(super) fn under_way(&mut self, known: &Known) -> Option<String> {
+        let running: BTreeSet<&str> = (known.live.iter())
+            .filter_map(|live| live.running_at.as_deref())
+            .collect();
+        if running.is_empty() {
+            return None;
+        }
+        let nodes: Vec<&str> = running.into_iter().collect();
+        let text = format!("it is running, on {}", nodes.join(", "));
+        self.open(Gate::Fired, text.clone());
+        Some(text)
+    }
+
     /// No run waits: the schedule says what comes next.
     pub(super) fn nothing_due(&mut self, facts: &Facts, known: &Known) -> Option<String> {
-        let running: BTreeSet<&str> = known
-            .live
-            .iter()
-            .filter_map(|l| l.running_at.as_deref())
-            .collect();
-        if !running.is_empty() {
-            let nodes: Vec<&str> = running.into_iter().collect();
-            return Some(format!("it is running, on {}", nodes.join(", ")));
-        }
         if !known.triggers.is_empty() && (known.spec.schedule.is_empty() || !known.waiting.is_empty()) {
             self.trigger(known, None);
             return None;

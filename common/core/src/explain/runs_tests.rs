@@ -112,6 +112,19 @@ const CASES: &[Case] = &[
         "n1 is expired, and withheld by anna",
     ),
     (
+        "its job is asked about, and the only node that may run it takes no more",
+        |f, k| {
+            (f.at, f.nodes[0].state) = (None, NodeState::Draining);
+            k.spec.schedule.clear();
+            k.live = vec![Live {
+                running_at: Some("n1".to_owned()),
+                ..live(None)
+            }];
+        },
+        None,
+        "it is running, on n1",
+    ),
+    (
         "its node is dead",
         |f, k| {
             f.nodes[0].state = NodeState::Expired;
