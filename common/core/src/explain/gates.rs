@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome, subject};
+use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
 use crate::definition::{Enabled, Missed};
 use crate::document::duration_text;
 use crate::due::SkipReason;
-use crate::health::NodeState;
 use crate::run::RunState;
 
 const OBSERVED: &str = "its definition says observe = true: nothing of it is executed";
@@ -99,7 +98,7 @@ impl Walk {
             return None;
         }
         let live = subject(&known.live, facts.at, facts.run);
-        if let Some(answer) = live.and_then(|live| self.runs(facts, live)) {
+        if let Some(answer) = live.and_then(|live| self.runs(facts, known, live)) {
             return Some(answer);
         }
         // What is made is claimed, whatever is said of its job since.
@@ -117,7 +116,7 @@ impl Walk {
                 None
             }
             (Some(at), None) => self.instant(facts, known, at),
-            (None, None) => match self.under_way(known) {
+            (None, None) => match self.under_way(facts, known) {
                 // It has passed the gates that are left.
                 Some(answer) => return Some(answer),
                 None => self.nothing_due(facts, known),
@@ -288,27 +287,6 @@ impl Walk {
         let since = Some(skipped.first_due);
         self.closed(gate, format!("skipped ({reason}): {what}"), since, frees);
         None
-    }
-
-    /// What is said of a run that is under way; None while it waits.
-    fn runs(&mut self, facts: &Facts, live: &Live) -> Option<String> {
-        let node = live.running_at.as_ref()?;
-        let since = live
-            .claimed_at
-            .map_or_else(String::new, |at| format!(" since {at}"));
-        let holder = facts.nodes.iter().find(|n| n.address == *node);
-        let over = match holder {
-            Some(holder) if holder.state == NodeState::Expired => {
-                ", whose lease is over: another node takes it over"
-            }
-            _ => "",
-        };
-        let text = format!(
-            "run {} runs on {node}{since}, attempt {}{over}",
-            live.run_id, live.attempt
-        );
-        self.open(Gate::Fired, text.clone());
-        Some(text)
     }
 
     fn enabled(&mut self, known: &Known) {

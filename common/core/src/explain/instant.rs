@@ -1,7 +1,5 @@
 //! What the definition says about an instant.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::gates::Walk;
@@ -181,20 +179,6 @@ impl Walk {
                 None
             }
         }
-    }
-
-    /// What is said of a job of which something runs, and nothing waits.
-    pub(super) fn under_way(&mut self, known: &Known) -> Option<String> {
-        let running: BTreeSet<&str> = (known.live.iter())
-            .filter_map(|live| live.running_at.as_deref())
-            .collect();
-        if running.is_empty() {
-            return None;
-        }
-        let nodes: Vec<&str> = running.into_iter().collect();
-        let text = format!("it is running, on {}", nodes.join(", "));
-        self.open(Gate::Fired, text.clone());
-        Some(text)
     }
 
     /// No run waits: the schedule says what comes next.

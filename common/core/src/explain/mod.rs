@@ -10,6 +10,7 @@ mod needs_tests;
 #[cfg(test)]
 mod observed_tests;
 mod places;
+mod running;
 #[cfg(test)]
 mod runs_tests;
 #[cfg(test)]
@@ -286,6 +287,12 @@ pub struct Live {
     pub running_at: Option<String>,
     /// When it was claimed, if it was.
     pub claimed_at: Option<Timestamp>,
+    /// When its attempt started; None while it has not.
+    pub started_at: Option<Timestamp>,
+    /// How long its attempt may outlive the lease, in milliseconds.
+    pub hold_ms: i64,
+    /// What it is when its attempt is lost: due again, or how it ends.
+    pub if_lost: RunState,
     /// Its last attempt; 0 before the first.
     pub attempt: i32,
     /// The only node that may run it.

@@ -41,14 +41,8 @@ impl Walk {
         placement: &Placement,
         live: Option<&Live>,
     ) {
-        let fits = |node: &&Node| {
-            placement.lacking(&node.labels).is_empty()
-                && live
-                    .and_then(|l| l.node.as_ref())
-                    .is_none_or(|only| *only == node.address)
-        };
         let ready = |node: &&Node| node.state == NodeState::Ready;
-        let fitting: Vec<&Node> = facts.nodes.iter().filter(fits).collect();
+        let fitting = fitting(facts, placement, live);
         if fitting.is_empty() && !facts.nodes.is_empty() {
             let only = live.and_then(|l| l.node.clone());
             let what = match only {
@@ -134,6 +128,15 @@ impl Walk {
             );
         }
     }
+}
+
+/// The nodes that may run it.
+pub(super) fn fitting<'a>(facts: &'a Facts, placement: &Placement, live: Option<&Live>) -> Vec<&'a Node> {
+    let only = live.and_then(|live| live.node.as_ref());
+    (facts.nodes.iter())
+        .filter(|node| placement.lacking(&node.labels).is_empty())
+        .filter(|node| only.is_none_or(|only| *only == node.address))
+        .collect()
 }
 
 impl Live {

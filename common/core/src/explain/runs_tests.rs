@@ -1,6 +1,6 @@
 //! What is said of a run, and of the instant that it is for.
 
-use super::sample::{Case, check, live, outcome};
+use super::sample::{Case, check, live, outcome, running};
 use super::*;
 use crate::definition::Overlap;
 
@@ -116,25 +116,33 @@ const CASES: &[Case] = &[
         |f, k| {
             (f.at, f.nodes[0].state) = (None, NodeState::Draining);
             k.spec.schedule.clear();
-            k.live = vec![Live {
-                running_at: Some("n1".to_owned()),
-                ..live(None)
-            }];
+            k.live = vec![running()];
         },
         None,
         "it is running, on n1",
     ),
     (
-        "its node is dead",
-        |f, k| {
-            f.nodes[0].state = NodeState::Expired;
+        "claimed, and not started",
+        |_, k| {
             k.live = vec![Live {
-                running_at: Some("n1".to_owned()),
-                ..live(None)
+                started_at: None,
+                ..running()
+            }]
+        },
+        None,
+        "run 7 was claimed by n1 at 2027-03-10T12:00:00Z and has not started, attempt 1",
+    ),
+    (
+        "its job is asked about, and its run has not started",
+        |f, k| {
+            f.at = None;
+            k.live = vec![Live {
+                started_at: None,
+                ..running()
             }];
         },
         None,
-        "runs on n1, attempt 0, whose lease is over",
+        "run 7 was claimed by n1 at 2027-03-10T12:00:00Z and has not started, attempt 1",
     ),
     (
         "the next instant is on a day that its calendar excludes",
@@ -151,4 +159,102 @@ const CASES: &[Case] = &[
 #[test]
 fn a_run_is_told_by_what_it_is() {
     check(CASES);
+}
+
+/// The node of the run in question is dead, and n2 is ready.
+fn dead(f: &mut Facts, k: &mut Known, run: Live) {
+    let other = Node {
+        address: "n2".to_owned(),
+        ..f.nodes[0].clone()
+    };
+    f.nodes.push(other);
+    f.nodes[0].state = NodeState::Expired;
+    k.live = vec![run];
+}
+
+const DEAD: &[Case] = &[
+    (
+        "another node is ready",
+        |f, k| dead(f, k, running()),
+        None,
+        "run 7 runs on n1 since 2027-03-10T12:00:00Z, attempt 1; the lease of its node is over: another node takes it over",
+    ),
+    (
+        "no other node is ready",
+        |f, k| {
+            dead(f, k, running());
+            f.nodes[1].state = NodeState::Cordoned;
+        },
+        None,
+        "the lease of its node is over: it waits until a node that may run it is ready",
+    ),
+    (
+        "it may not be run twice",
+        |f, k| {
+            let if_lost = RunState::Lost;
+            dead(f, k, Live { if_lost, ..running() });
+        },
+        None,
+        "the lease of its node is over: it is recorded as lost, as on_lost = \"fail\" says",
+    ),
+    (
+        "it was taken over too often",
+        |f, k| {
+            let if_lost = RunState::Failed;
+            dead(f, k, Live { if_lost, ..running() });
+        },
+        None,
+        "the lease of its node is over: it fails, as it was taken over five times before",
+    ),
+    (
+        "its cancellation was requested",
+        |f, k| {
+            let if_lost = RunState::Cancelled;
+            dead(f, k, Live { if_lost, ..running() });
+        },
+        None,
+        "the lease of its node is over: it is cancelled, as was requested",
+    ),
+    (
+        "it was made for its node",
+        |f, k| {
+            let node = Some("n1".to_owned());
+            dead(f, k, Live { node, ..running() });
+        },
+        None,
+        "the lease of its node is over: it waits for n1, the only node that may run it",
+    ),
+    (
+        "its job is bound to its node",
+        |f, k| {
+            dead(f, k, running());
+            k.spec.placement = [("rack".to_owned(), "1".to_owned())].into();
+            f.nodes[0].labels.insert("rack".to_owned(), "1".to_owned());
+        },
+        None,
+        "the lease of its node is over: it waits for n1, the only node that may run it",
+    ),
+    (
+        "it may live for its hold",
+        |f, k| {
+            let hold_ms = 300_000;
+            dead(f, k, Live { hold_ms, ..running() });
+        },
+        None,
+        "the lease of its node is over: it is held until its hold of 5m is over, then another node takes it over",
+    ),
+    (
+        "its job is asked about",
+        |f, k| {
+            f.at = None;
+            dead(f, k, running());
+        },
+        None,
+        "the lease of its node is over: another node takes it over",
+    ),
+];
+
+#[test]
+fn what_becomes_of_a_run_whose_node_is_dead_is_said() {
+    check(DEAD);
 }

@@ -64,9 +64,23 @@ pub(super) fn live(gate: Option<&str>) -> Live {
         reason: None,
         running_at: None,
         claimed_at: None,
+        started_at: None,
+        hold_ms: 0,
+        if_lost: RunState::Due,
         attempt: 0,
         node: None,
         overlaps: true,
+    }
+}
+
+/// A run that n1 runs in its present session.
+pub(super) fn running() -> Live {
+    Live {
+        running_at: Some("n1".to_owned()),
+        claimed_at: Some(at(NOON)),
+        started_at: Some(at(NOON)),
+        attempt: 1,
+        ..live(None)
     }
 }
 

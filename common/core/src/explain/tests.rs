@@ -1,4 +1,4 @@
-use super::sample::{Case, NOON, at, check, facts, live, outcome};
+use super::sample::{Case, NOON, at, check, facts, live, outcome, running};
 use super::*;
 use crate::definition::Enabled;
 
@@ -294,10 +294,7 @@ const CASES: &[Case] = &[
         "running",
         |f, k| {
             f.at = None;
-            k.live = vec![Live {
-                running_at: Some("n1".to_owned()),
-                ..live(None)
-            }];
+            k.live = vec![running()];
         },
         None,
         "it is running, on n1",
@@ -313,10 +310,8 @@ const CASES: &[Case] = &[
                 ..live(None)
             };
             let runs = Live {
-                running_at: Some("n1".to_owned()),
-                claimed_at: Some(at(NOON)),
                 attempt: 2,
-                ..live(None)
+                ..running()
             };
             k.live = vec![first, runs];
         },
