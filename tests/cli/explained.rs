@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
+use serde_json::Value;
 
 use super::farm::{Farm, command, ran};
 
@@ -216,4 +217,56 @@ async fn a_job_that_is_resumed_is_said_to_run_only_if_it_will() {
         let said = farm.run(&["job", "resume", job]).ok().out;
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_session_ended_is_held_in_each_answer() {
+    let farm = Farm::new().await;
+    farm.apply("[job.slow]\ncommand = 'sleep 600'\nhold = '1h'\n");
+    farm.db
+        .client()
+        .await
+        .batch_execute(
+            "INSERT INTO farmhand.node (address, name, incarnation, session, open, lease_until, ttl_ms, slots, labels, version,
+                 started_at, lost_at)
+             VALUES ('n1', 'n1', gen_random_uuid(), 2, false, now(), 8000, 4, '{}', 'x', now(), '2026-03-10T12:00:00Z');
+             INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt, fence,
+                 hold_ms, claimed_at, started_at)
+             VALUES (7, 'slow', 1, 'submitted', now(), now(), 'running', 'n1', 1, 1, 1, 3600000, now(), now())",
+        )
+        .await
+        .unwrap();
+    let held = "attempt 1; the session of its node ended at 2026-03-10T12:00:00Z: it is held until its hold of 1h is over";
+    for args in [
+        ["explain", "run", "7", "--json"],
+        ["explain", "job", "slow", "--json"],
+    ] {
+        let said = farm.run(&args).json();
+        assert_eq!(said["held_by"], Value::Null, "{said:#}");
+        let answer = said["answer"].as_str().unwrap();
+        assert!(
+            answer.starts_with("run 7 started on n1 at ") && answer.contains(held),
+            "{said:#}"
+        );
+    }
+    farm.run(&["node", "rm", "n1"])
+        .refused(4, &["1 run is held there until its hold is over"]);
+    let node = farm.run(&["node", "show", "n1", "--json"]).json();
+    let counts = |of: &str| node[of].as_i64();
+    assert_eq!(
+        (counts("running"), counts("held")),
+        (Some(1), Some(1)),
+        "{node:#}"
+    );
+    assert_eq!(node["runs"][0]["run_id"], 7, "{node:#}");
+    let listed = farm.run(&["node", "ls"]).ok();
+    let row: Vec<&str> = listed.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[3], "1", "{listed:?}");
+    let top = farm.run(&["top", "--once"]).ok();
+    let below = top.out.split_once("RUNNING 1").map(|(_, below)| below);
+    assert!(below.is_some_and(|below| below.contains("slow")), "{top:?}");
+    assert_eq!(farm.run(&["status", "--json"]).json()["running"], 1);
+    let cancelled = farm.run(&["run", "cancel", "7"]).ok();
+    let wanted = "run 7 is cancelled when its hold is over";
+    assert!(cancelled.out.contains(wanted), "{cancelled:?}");
 }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use farmhand_core::definition::JobSpec;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{Cancelled, cancel};
 use farmhand_store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
@@ -57,4 +58,24 @@ async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
     expire_now(&farm, &a).await;
     assert_eq!(farm.state(run.run_id).await.0, "cancelled");
     assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_run_that_a_hold_keeps_after_its_session_is_cancelled_by_the_end_of_its_hold() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let hold = Duration::from_secs(3600);
+    let run = farm.held_run(&me, "j", JobSpec { hold, ..spec() }).await;
+    expire_now(&farm, &me).await;
+    assert_eq!(
+        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        Cancelled::Held
+    );
+    // A new session of its node knows nothing of it.
+    farm.node("a").await;
+    assert_eq!(
+        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        Cancelled::Held
+    );
+    assert_eq!(farm.state(run.run_id).await.0, "running");
 }

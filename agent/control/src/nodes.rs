@@ -51,7 +51,9 @@ pub fn release_danger(node: &NodeItem) -> String {
     format!(
         "Releasing the lease of {} (session {}, {} runs) by force lets other nodes start its runs while its own \
          processes may still run: they may run twice. Without force, a dead node's lease ends by itself.",
-        node.address, node.session, node.running
+        node.address,
+        node.session,
+        node.in_use()
     )
 }
 

@@ -183,9 +183,15 @@ async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
     if row.state.is_final() {
         return Ok(Cancelled::AlreadyFinal(row.state));
     }
-    Ok(match row.running_at {
-        Some(node) => Cancelled::Requested { node },
-        None => Cancelled::Now,
+    let Some(node) = row.running_at else {
+        return Ok(Cancelled::Now);
+    };
+    let holder = reading::node(db, &node).await?;
+    let session = holder.map(|holder| holder.session);
+    Ok(if session > row.session {
+        Cancelled::Held
+    } else {
+        Cancelled::Requested { node }
     })
 }
 
@@ -312,7 +318,7 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
     if commit && !withhold(db, address, order, who).await? {
         return Err(no_node(address));
     }
-    let n = counted(node.running);
+    let n = counted(node.in_use());
     let mut what = match order {
         Withhold::Cordon => format!("{address} claims nothing more; what it runs ({n}) goes on"),
         Withhold::Resume => format!("{address} claims again"),
@@ -327,7 +333,7 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
     if !node.open && order != Withhold::Resume {
         what.push_str("; it has no open session: its next agent claims nothing until it is resumed");
     }
-    let again = node.running > 0 && matches!(order, Withhold::Drain { within: Some(_) });
+    let again = node.in_use() > 0 && matches!(order, Withhold::Drain { within: Some(_) });
     Ok(Said {
         what,
         twice: again.then(|| "what is ended at the deadline starts again from its beginning".to_owned()),
@@ -359,7 +365,7 @@ async fn release(
     Ok(Said {
         what: format!(
             "the lease of {address} ends, and what it held ({}) may start elsewhere at once",
-            counted(node.running)
+            counted(node.in_use())
         ),
         twice: Some(danger),
         runs,

@@ -37,6 +37,9 @@ pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refus
         Cancelled::Requested { node } => Ok(format!(
             "run {run_id}: {node} ends it, by SIGTERM, and SIGKILL after its grace"
         )),
+        Cancelled::Held => Ok(format!(
+            "run {run_id} is cancelled when its hold is over: the session of its node has ended"
+        )),
         Cancelled::AlreadyFinal(state) => Err(Refusal::new(
             Kind::Refused,
             format!("run {run_id} has already ended: {state}"),

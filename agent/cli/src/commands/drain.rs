@@ -66,7 +66,9 @@ async fn until_drained(db: &Db, address: &str) -> Result<NodeItem, Failure> {
     let mut away = false;
     loop {
         match node::one(db, address).await.map_err(Failure::from) {
-            Ok(row) if row.running == 0 && (row.state == NodeState::Draining || !row.open) => return Ok(row),
+            Ok(row) if row.in_use() == 0 && (row.state == NodeState::Draining || !row.open) => {
+                return Ok(row);
+            }
             Ok(row) if row.open && !matches!(row.state, NodeState::Draining | NodeState::Expired) => {
                 progress.clear();
                 return Err(Failure::new(Exit::Refused, format!("{address} is {}", row.state))

@@ -124,8 +124,12 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
             )
         } else {
             let why = format!(
-                "{} held there until their hold is over",
-                out::count_of(node.running, "run is", "runs are")
+                "{} hold is over",
+                out::count_of(
+                    node.running,
+                    "run is held there until its",
+                    "runs are held there until their"
+                )
             );
             (
                 why,
@@ -197,7 +201,7 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         ("session", node.session.to_string()),
         ("lease until", out::time(node.lease_until)),
         ("lease TTL", format!("{} ms", node.ttl_ms)),
-        ("slots", format!("{} of {} in use", node.running, node.slots)),
+        ("slots", format!("{} of {} in use", node.in_use(), node.slots)),
         ("labels", labels(&node)),
         ("version", node.version.clone()),
         ("started", out::time(node.started_at)),
@@ -259,14 +263,14 @@ pub(super) fn state(node: &NodeItem) -> String {
         text.push_str(&format!(": it starts no runs, {why}"));
     }
     match node.drain_until {
-        Some(until) if node.running > 0 => {
+        Some(until) if node.in_use() > 0 => {
             text.push_str(&format!(
                 "; {} until {}",
-                out::count_of(node.running, "run has", "runs have"),
+                out::count_of(node.in_use(), "run has", "runs have"),
                 out::time(until)
             ));
         }
-        _ if node.state == NodeState::Draining => text.push_str(&match node.running {
+        _ if node.state == NodeState::Draining => text.push_str(&match node.in_use() {
             0 => "; nothing runs there any more".to_owned(),
             n => format!("; it waits for {}", out::count(n, "run")),
         }),

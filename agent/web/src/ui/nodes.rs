@@ -149,7 +149,7 @@ fn sign_of_life(node: &NodeItem) -> Timestamp {
 }
 
 fn slots(node: &NodeItem) -> Markup {
-    meter(node.running, i64::from(node.slots), "slots")
+    meter(node.in_use(), i64::from(node.slots), "slots")
 }
 
 /// How far its clock is from the database's; from a second on it stands out, as jobs seem to begin late or early.

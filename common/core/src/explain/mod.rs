@@ -289,6 +289,8 @@ pub struct Live {
     pub claimed_at: Option<Timestamp>,
     /// When its attempt started; None while it has not.
     pub started_at: Option<Timestamp>,
+    /// The session of its node that claimed it.
+    pub session: Option<i64>,
     /// How long its attempt may outlive the lease, in milliseconds.
     pub hold_ms: i64,
     /// What it is when its attempt is lost: due again, or how it ends.
@@ -308,6 +310,10 @@ pub struct Node {
     pub address: String,
     /// Its state.
     pub state: NodeState,
+    /// Its present session, or one more than the last when another node ended that.
+    pub session: i64,
+    /// When another node ended its last session, while it has no new one.
+    pub lost_at: Option<Timestamp>,
     /// Attempts that it may run at once.
     pub slots: i64,
     /// Attempts that it runs.

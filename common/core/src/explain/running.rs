@@ -42,10 +42,11 @@ impl Walk {
 fn under_way(facts: &Facts, known: &Known, live: &Live) -> Option<(String, bool)> {
     let node = live.running_at.as_ref()?;
     let holder = facts.nodes.iter().find(|n| n.address == *node);
-    let over = holder.and_then(over);
+    let over = holder.and_then(|holder| over(holder, live));
     let (run, attempt) = (live.run_id, live.attempt);
     let told = match (live.started_at, live.claimed_at) {
-        (Some(at), _) => format!("run {run} runs on {node} since {at}"),
+        (Some(at), _) if over.is_none() => format!("run {run} runs on {node} since {at}"),
+        (Some(at), _) => format!("run {run} started on {node} at {at}"),
         (None, Some(at)) => format!("run {run} was claimed by {node} at {at} and has not started"),
         (None, None) => format!("run {run} was claimed by {node} and has not started"),
     };
@@ -62,7 +63,13 @@ fn under_way(facts: &Facts, known: &Known, live: &Live) -> Option<(String, bool)
 }
 
 /// Why its node cannot go on with the run, if so.
-fn over(holder: &Node) -> Option<String> {
+fn over(holder: &Node, live: &Live) -> Option<String> {
+    if live.session.is_some_and(|session| session < holder.session) {
+        return Some(match holder.lost_at {
+            Some(at) => format!("the session of its node ended at {at}"),
+            None => "the session of its node is over".to_owned(),
+        });
+    }
     (holder.state == NodeState::Expired).then(|| "the lease of its node is over".to_owned())
 }
 

@@ -1,6 +1,6 @@
 //! What is said of a run, and of the instant that it is for.
 
-use super::sample::{Case, check, live, outcome, running};
+use super::sample::{Case, at, check, live, outcome, running};
 use super::*;
 use crate::definition::Overlap;
 
@@ -257,4 +257,63 @@ const DEAD: &[Case] = &[
 #[test]
 fn what_becomes_of_a_run_whose_node_is_dead_is_said() {
     check(DEAD);
+}
+
+/// The session that claimed the run in question has ended.
+fn ended(f: &mut Facts, k: &mut Known) {
+    dead(f, k, running());
+    (f.nodes[0].session, k.live[0].hold_ms) = (2, 300_000);
+    (f.nodes[0].state, f.nodes[0].lost_at) = (NodeState::Lost, Some(at("2027-03-10T12:40:00Z")));
+}
+
+const ENDED: &[Case] = &[
+    (
+        "by another node",
+        ended,
+        None,
+        "run 7 started on n1 at 2027-03-10T12:00:00Z, attempt 1; the session of its node ended at 2027-03-10T12:40:00Z: \
+         it is held until its hold of 5m is over, then another node takes it over",
+    ),
+    (
+        "and its node has a new one",
+        |f, k| {
+            ended(f, k);
+            (f.nodes[0].state, f.nodes[0].lost_at) = (NodeState::Ready, None);
+        },
+        None,
+        "attempt 1; the session of its node is over: it is held until its hold of 5m is over, then another node takes it over",
+    ),
+    (
+        "and only its node may run it",
+        |f, k| {
+            ended(f, k);
+            (f.nodes[0].state, f.nodes[0].lost_at) = (NodeState::Ready, None);
+            k.live[0].node = Some("n1".to_owned());
+        },
+        None,
+        "it is held until its hold of 5m is over, then n1 takes it over",
+    ),
+    (
+        "and its job is asked about",
+        |f, k| {
+            ended(f, k);
+            f.at = None;
+        },
+        None,
+        "run 7 started on n1 at 2027-03-10T12:00:00Z, attempt 1; the session of its node ended",
+    ),
+    (
+        "before it started",
+        |f, k| {
+            ended(f, k);
+            k.live[0].started_at = None;
+        },
+        None,
+        "run 7 was claimed by n1 at 2027-03-10T12:00:00Z and has not started, attempt 1; the session of its node ended",
+    ),
+];
+
+#[test]
+fn a_run_whose_session_has_ended_is_held_and_does_not_run() {
+    check(ENDED);
 }

@@ -41,6 +41,8 @@ pub(super) fn facts() -> Facts {
         nodes: vec![Node {
             address: "n1".to_owned(),
             state: NodeState::Ready,
+            session: 1,
+            lost_at: None,
             slots: 4,
             running: 0,
             labels: BTreeMap::new(),
@@ -65,6 +67,7 @@ pub(super) fn live(gate: Option<&str>) -> Live {
         running_at: None,
         claimed_at: None,
         started_at: None,
+        session: None,
         hold_ms: 0,
         if_lost: RunState::Due,
         attempt: 0,
@@ -79,6 +82,7 @@ pub(super) fn running() -> Live {
         running_at: Some("n1".to_owned()),
         claimed_at: Some(at(NOON)),
         started_at: Some(at(NOON)),
+        session: Some(1),
         attempt: 1,
         ..live(None)
     }

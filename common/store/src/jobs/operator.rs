@@ -163,6 +163,8 @@ pub enum Cancelled {
         /// The address of the holder.
         node: String,
     },
+    /// The session of its holder has ended; it is cancelled when its hold is over.
+    Held,
     /// It has ended, in this state.
     AlreadyFinal(RunState),
     /// There is no such run.
@@ -199,6 +201,7 @@ pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Re
     struct Live {
         job_id: String,
         node: Option<String>,
+        held: bool,
     }
     let live: Option<Live> = db
         .row(
@@ -211,8 +214,11 @@ pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Re
         )
         .await?;
     match live {
+        Some(Live { held: true, .. }) => Ok(Cancelled::Held),
         Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
-        Some(Live { job_id, node: None }) => {
+        Some(Live {
+            job_id, node: None, ..
+        }) => {
             promote_after_end(db, vec![job_id]).await;
             Ok(Cancelled::Now)
         }

@@ -82,15 +82,17 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> 
         known,
         nodes: (nodes.items.into_iter())
             .map(|node| Node {
+                running: node.in_use(),
                 address: node.address,
                 slots: node.slots.into(),
-                running: node.running,
                 labels: node.labels,
                 since: match node.open {
                     true => node.withheld_at.filter(|_| node.state != NodeState::Blocked),
                     false => Some(node.lease_until),
                 },
                 state: node.state,
+                session: node.session,
+                lost_at: node.lost_at,
                 by: node.withheld_by,
                 cannot_start: node.cannot_start,
             })

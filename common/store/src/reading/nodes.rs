@@ -34,8 +34,10 @@ pub struct NodeItem {
     pub ttl_ms: i64,
     /// How many attempts may run on it at once.
     pub slots: i32,
-    /// Runs it holds; at most 1,000 are counted.
+    /// Runs it holds, in its present session and in those that have ended; at most 1,000 are counted.
     pub running: i64,
+    /// Those of them whose session has ended: they take no slot, and are held until their hold is over.
+    pub held: i64,
     /// What jobs can ask for.
     pub labels: BTreeMap<String, String>,
     /// The release of its agent.
@@ -58,6 +60,13 @@ pub struct NodeItem {
     pub login: Option<String>,
     /// What it holds, the oldest first; at most 50.
     pub runs: Vec<HeldRun>,
+}
+
+impl NodeItem {
+    /// Slots that are taken, by runs of its present session.
+    pub fn in_use(&self) -> i64 {
+        self.running - self.held
+    }
 }
 
 /// An attempt that a node has under way.

@@ -19,6 +19,7 @@ WITH target AS MATERIALIZED (
     FROM target t WHERE NOT $3
 )
 SELECT (t.run).job_id, (t.run).running_at AS node,
+    EXISTS (SELECT FROM farmhand.node n WHERE n.address = (t.run).running_at AND n.session > (t.run).session) AS held,
     CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',
         json_build_object('cancel', $1, 'node', (t.run).running_at)::text)::text END AS note
 FROM target t

@@ -89,7 +89,7 @@ fn of_node(node: &NodeItem, now: Timestamp) -> Vec<String> {
     vec![
         node.address.clone(),
         node.state.to_string(),
-        format!("{}/{}", node.running, node.slots),
+        format!("{}/{}", node.in_use(), node.slots),
         lease,
         labels(node),
     ]

@@ -59,7 +59,7 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
                 state: lane.state.as_str().to_owned(),
                 session: known.get(lane.address.as_str()).map_or(0, |n| n.session),
                 slots: lane.slots.into(),
-                running: known.get(lane.address.as_str()).map_or(0, |n| n.running),
+                running: known.get(lane.address.as_str()).map_or(0, |n| n.in_use()),
             })
             .collect(),
         folded: usize::try_from(picture.folded).unwrap_or(0),

@@ -305,6 +305,7 @@ fn listed(address: &str, open: bool, lease_until: Timestamp) -> NodeItem {
         ttl_ms: 8_000,
         slots: 4,
         running: 0,
+        held: 0,
         labels: std::collections::BTreeMap::new(),
         version: String::new(),
         started_at: before(5_000),
