@@ -1,6 +1,7 @@
 //! Jobs as pages show them: lists with outcomes, one in full, the tasks of a flow.
 
 use farmhand_core::definition::{FlowSpec, JobSpec, TaskSpec};
+use farmhand_core::health::JobHealth;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::claim;
@@ -148,6 +149,45 @@ async fn jobs_are_sorted_over_all_pages_and_those_without_an_instant_come_last()
         .await
         .unwrap_err();
     assert!(error.to_string().contains("cursor"), "{error}");
+}
+
+#[tokio::test]
+async fn a_job_that_runs_or_waits_is_seen_behind_many_older_runs_that_wait_for_their_time() {
+    let (farm, db) = farm().await;
+    let (first, second) = (farm.node("n1").await, farm.node("n2").await);
+    farm.due_runs("j", 25).await;
+    farm.due_runs("quiet", 25).await;
+    let later = "UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour'";
+    farm.sql.batch_execute(later).await.unwrap();
+    let older = submitted(&farm, "j").await;
+    let newer = submitted(&farm, "j").await;
+    // The newer of them is claimed first.
+    for (me, run) in [(&first, newer), (&second, older)] {
+        assert_eq!(claim(&farm.db, me, 1, Some(&[run])).await.unwrap().len(), 1);
+    }
+    let running = JobsFilter {
+        state: Some(JobCondition::Running),
+        ..JobsFilter::default()
+    };
+    let running = reading::jobs(&db, &running, &page(None, 10)).await.unwrap().items;
+    assert_eq!(running.len(), 1);
+    let job = &running[0];
+    assert_eq!((job.job_id.as_str(), job.health), ("j", JobHealth::Running));
+    let node = farm
+        .text("SELECT running_at FROM farmhand.job_status WHERE job_id = 'j'")
+        .await;
+    assert_eq!((node.as_deref(), job.running_at()), (Some("n2"), Some("n2")));
+    let listed: Vec<_> = job.live.iter().map(|run| run.run_id).collect();
+    assert_eq!((listed.len(), &listed[..2]), (20, &[older, newer][..]));
+    assert!(listed[2..].is_sorted(), "{listed:?}");
+
+    submitted(&farm, "quiet").await;
+    let ready = "UPDATE farmhand.run_live SET ready_at = now() - interval '10 minutes'
+        WHERE job_id = 'quiet' AND ready_at < now()";
+    farm.sql.batch_execute(ready).await.unwrap();
+    let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10)).await;
+    let health: Vec<_> = all.unwrap().items.iter().map(|job| job.health).collect();
+    assert_eq!(health, [JobHealth::Running, JobHealth::Waiting]);
 }
 
 #[tokio::test]

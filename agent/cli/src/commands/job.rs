@@ -168,7 +168,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             out::maybe_time(job.next_run),
             out::maybe_time(job.last_run_started),
             last_state(job),
-            out::maybe(running_at(job)),
+            out::maybe(job.running_at()),
             job.source.clone(),
         ]
     });
@@ -193,7 +193,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
         ("state", paused_by(job)),
         ("source", job.source.clone()),
         ("next run", out::maybe_time(job.next_run)),
-        ("running at", out::maybe(running_at(job))),
+        ("running at", out::maybe(job.running_at())),
         ("last start", out::maybe_time(job.last_run_started)),
         ("last end", out::maybe_time(job.last_finished)),
         ("last state", last_state(job)),
@@ -245,11 +245,6 @@ async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
         ..runs::ListArgs::default()
     };
     runs::list(db, &args, as_json).await
-}
-
-/// Where its newest run is running.
-fn running_at(job: &JobItem) -> Option<&String> {
-    job.live.iter().rev().find_map(|run| run.node.as_ref())
 }
 
 fn paused_by(job: &JobItem) -> String {

@@ -177,6 +177,7 @@ pub fn outcomes(job: &JobItem) -> Vec<(i64, RunState)> {
     let live = job
         .live
         .iter()
+        .rev()
         .filter(|l| l.state == RunState::Running)
         .map(|l| (l.run_id, l.state));
     ended.chain(live).collect()

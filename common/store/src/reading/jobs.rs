@@ -195,7 +195,7 @@ pub struct JobItem {
     pub consecutive_failures: i32,
     /// The last 30, the newest first.
     pub outcomes: Vec<OutcomeMark>,
-    /// What is due or running, the oldest first; at most 20.
+    /// What runs, the one that was claimed last first; after it what is due, the oldest first. At most 20.
     pub live: Vec<LiveMark>,
     /// When its definition was applied.
     pub applied_at: Timestamp,
@@ -211,6 +211,13 @@ pub struct JobItem {
     pub tags: Vec<String>,
     /// Where its definition says what to do when it fails.
     pub runbook: Option<String>,
+}
+
+impl JobItem {
+    /// The node that claimed a run of it last and still holds it, as in the view `job_status`.
+    pub fn running_at(&self) -> Option<&str> {
+        self.live.first()?.node.as_deref()
+    }
 }
 
 #[derive(Deserialize)]

@@ -8,9 +8,8 @@ WITH page AS MATERIALIZED (
         coalesce(jsonb_typeof(v.spec->'flow') = 'object', false) AS is_flow,
         j.enabled AND j.scheduled AND NOT j.paused
             AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
-        EXISTS (SELECT FROM (SELECT r.state, r.gate, r.ready_at FROM farmhand.run_live r
-            WHERE r.job_id = j.job_id LIMIT 20) r
-            WHERE r.state = 'due' AND r.gate IS DISTINCT FROM 'overlap'
+        EXISTS (SELECT FROM farmhand.run_live r
+            WHERE r.job_id = j.job_id AND r.state = 'due' AND r.gate IS DISTINCT FROM 'overlap'
                 AND r.ready_at < statement_timestamp()
                     - CASE WHEN r.gate IS NULL THEN interval '1 minute' ELSE interval '5 minutes' END) AS waiting,
         s.last_run_started, s.last_finished, s.last_state, s.last_success,
@@ -56,8 +55,11 @@ SELECT p.*,
     (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.run_id DESC), '[]') FROM (
         SELECT r.run_id, r.state, r.due_at, r.started_at, r.finished_at, r.count FROM farmhand.run_history r
         WHERE r.job_id = p.job_id ORDER BY r.run_id DESC LIMIT 30) o) AS outcomes,
-    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.run_id), '[]') FROM (
-        SELECT r.run_id, r.state, r.running_at AS node, r.ready_at, r.started_at FROM farmhand.run_live r
-        WHERE r.job_id = p.job_id ORDER BY r.run_id LIMIT 20) l) AS live
+    -- What runs comes first, in the order of job_status: any number of older runs may wait.
+    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.held_since DESC NULLS LAST, l.run_id), '[]') FROM (
+        SELECT r.run_id, r.state, r.running_at AS node, r.ready_at, r.started_at,
+            CASE WHEN r.state = 'running' THEN r.claimed_at END AS held_since
+        FROM farmhand.run_live r
+        WHERE r.job_id = p.job_id ORDER BY held_since DESC NULLS LAST, r.run_id LIMIT 20) l) AS live
 FROM page p
 ORDER BY p.rank, p.job_id
