@@ -4,12 +4,12 @@ use farmhand_core::definition::{FlowSpec, JobSpec, TaskSpec};
 use farmhand_core::health::JobHealth;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::pause;
-use farmhand_store::protocol::claim;
+use farmhand_store::protocol::{claim, claim_gated};
 use farmhand_store::reading::{self, JobCondition, JobKind, JobOrder, JobState, JobsFilter};
 use jiff::ToSpan;
 use serde_json::json;
 
-use super::fixture::{one, past, spec, success};
+use super::fixture::{expire_now, one, past, spec, success};
 use super::reading::{farm, page, submitted};
 
 #[tokio::test]
@@ -188,6 +188,44 @@ async fn a_job_that_runs_or_waits_is_seen_behind_many_older_runs_that_wait_for_t
     let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10)).await;
     let health: Vec<_> = all.unwrap().items.iter().map(|job| job.health).collect();
     assert_eq!(health, [JobHealth::Running, JobHealth::Waiting]);
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_over_waits_from_then_on_wherever_it_is_shown() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    farm.held_run(&me, "free", spec()).await;
+    let locked = JobSpec {
+        locks: vec!["disk".to_owned()],
+        ..spec()
+    };
+    farm.job("gated", locked, None).await;
+    submitted(&farm, "gated").await;
+    assert_eq!(claim_gated(&farm.db, &me, 1).await.unwrap().len(), 1);
+    let earlier = "UPDATE farmhand.run_live SET ready_at = now() - interval '10 minutes'";
+    farm.sql.batch_execute(earlier).await.unwrap();
+    let health = async || -> Vec<JobHealth> {
+        let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10)).await;
+        all.unwrap().items.iter().map(|job| job.health).collect()
+    };
+    let verdict = async || -> Vec<bool> {
+        let now = reading::farm(&db).await.unwrap();
+        let waits = [now.oldest_due, now.oldest_gated].map(|run| run.expect("it waits").ready_at);
+        waits.map(|at| at < past(30)).into()
+    };
+    assert_eq!(health().await, [JobHealth::Running; 2]);
+    expire_now(&farm, &me).await;
+    assert_eq!(health().await, [JobHealth::Enabled; 2]);
+    assert_eq!(verdict().await, [false; 2]);
+    for (passed, shown) in [
+        (2, [JobHealth::Waiting, JobHealth::Enabled]),
+        (4, [JobHealth::Waiting; 2]),
+    ] {
+        let passed = format!("UPDATE farmhand.attempt SET ended_at = ended_at - interval '{passed} minutes'");
+        farm.sql.batch_execute(&passed).await.unwrap();
+        assert_eq!(health().await, shown);
+        assert_eq!(verdict().await, [true; 2]);
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ pub struct JobFacts {
     pub overdue: bool,
     /// Firings that failed since the last that succeeded.
     pub failures: i32,
-    /// A run has been ready for a minute, or waited five for a pool, a lock or a rate.
+    /// A run has waited a minute, or five for a pool, a lock or a rate. One that was taken over or tried again waits from then on.
     pub waiting: bool,
     /// Whether a run of it is under way.
     pub running: bool,

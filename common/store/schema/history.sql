@@ -105,6 +105,13 @@ CREATE TABLE farmhand.attempt_default PARTITION OF farmhand.attempt DEFAULT;
 ALTER TABLE farmhand.attempt REPLICA IDENTITY FULL;
 ALTER TABLE farmhand.attempt_default REPLICA IDENTITY FULL;
 
+-- Since when a run that is due waits: one that was taken over or tried again, from then on. Whatever shows or judges how long runs
+-- wait reads this. A set of one row whose names are bound here, so that statements take it up as a part of themselves.
+CREATE FUNCTION farmhand.waits_since(run bigint, attempts integer, ready_at timestamptz) RETURNS TABLE (since timestamptz)
+LANGUAGE sql STABLE ROWS 1
+RETURN CASE WHEN attempts > 0 THEN greatest(ready_at, (SELECT a.ended_at FROM farmhand.attempt a
+    WHERE a.run_id = run ORDER BY a.attempt DESC LIMIT 1)) ELSE ready_at END;
+
 -- A row of run_history as this release writes it. Not the table's own row type: when a later release gives the table another
 -- column, the agents of this one go on ending runs, without it.
 CREATE TYPE farmhand.run_end AS (

@@ -103,7 +103,7 @@ pub struct WaitingRun {
     pub run_id: i64,
     /// The job's name.
     pub job_id: String,
-    /// Since when it could have started.
+    /// Since when it waits: one that was taken over or tried again, from then on.
     #[serde(deserialize_with = "crate::decode::instant")]
     pub ready_at: Timestamp,
     /// The only node that may run it.

@@ -12,10 +12,8 @@ WITH RECURSIVE level(priority) AS (
 ), claimable AS (
     SELECT c.* FROM level l CROSS JOIN LATERAL (
         SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, NULL::text AS gate,
-            -- A run that was taken over or tried again waits from then on, as in snapshot_farm.
-            CASE WHEN r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
-                WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END AS ready_at
-        FROM farmhand.run_live r
+            w.since AS ready_at
+        FROM farmhand.run_live r CROSS JOIN LATERAL farmhand.waits_since(r.run_id, r.attempt, r.ready_at) w
         WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
         ORDER BY r.ready_at LIMIT 1000) c
     WHERE l.priority IS NOT NULL
@@ -31,9 +29,10 @@ WITH RECURSIVE level(priority) AS (
     LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id
     CROSS JOIN unnest(ARRAY['-infinity', a.at]) AS since(at)
     CROSS JOIN LATERAL (
-        SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
+        SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, s.since AS ready_at FROM farmhand.run_live r
+        CROSS JOIN LATERAL farmhand.waits_since(r.run_id, r.attempt, r.ready_at) s
         WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-            AND r.ready_at <= statement_timestamp() AND r.ready_at > since.at
+            AND r.ready_at <= statement_timestamp() AND s.since > since.at
         ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1) g
 ), waits AS (
     -- The oldest of each: what could be claimed and what waits at a gate, and of either what is acknowledged by job.

@@ -8,10 +8,13 @@ WITH page AS MATERIALIZED (
         coalesce(jsonb_typeof(v.spec->'flow') = 'object', false) AS is_flow,
         j.enabled AND j.scheduled AND NOT j.paused
             AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
-        EXISTS (SELECT FROM farmhand.run_live r
-            WHERE r.job_id = j.job_id AND r.state = 'due' AND r.gate IS DISTINCT FROM 'overlap'
-                AND r.ready_at < statement_timestamp()
-                    - CASE WHEN r.gate IS NULL THEN interval '1 minute' ELSE interval '5 minutes' END) AS waiting,
+        -- Those that were never tried come first; of the others a hundred are looked at, for many may be taken over at once.
+        EXISTS (SELECT FROM (SELECT r.run_id, r.attempt, r.ready_at, e.at AS enough FROM farmhand.run_live r
+                CROSS JOIN LATERAL (SELECT statement_timestamp()
+                    - CASE WHEN r.gate IS NULL THEN interval '1 minute' ELSE interval '5 minutes' END AS at) e
+                WHERE r.job_id = j.job_id AND r.state = 'due' AND r.gate IS DISTINCT FROM 'overlap' AND r.ready_at < e.at
+                ORDER BY r.attempt > 0, r.ready_at LIMIT 100) r
+            CROSS JOIN LATERAL farmhand.waits_since(r.run_id, r.attempt, r.ready_at) w WHERE w.since < r.enough) AS waiting,
         s.last_run_started, s.last_finished, s.last_state, s.last_success,
         coalesce(s.consecutive_failures, 0) AS consecutive_failures, o.rank
     FROM farmhand.job j

@@ -196,6 +196,7 @@ BEGIN
             ('active', ARRAY['agent', 'operator', 'viewer']),
             ('owes_success', ARRAY['agent', 'operator', 'viewer']),
             ('ran_ms', ARRAY['agent', 'operator', 'viewer']),
+            ('waits_since', ARRAY['agent', 'operator', 'viewer']),
             -- Checks of tables ask it as whoever writes.
             ('is_readable', ARRAY['agent', 'operator']),
             ('overlaps', ARRAY['agent', 'operator', 'viewer']),

@@ -1,15 +1,12 @@
 -- The farm at one instant. Reads what is live, never the history. "lease_until" may be compared with the
 -- server's clock here: it was written by it, and nothing but a number on a screen hangs on it.
--- queue: a run that was taken over or tried again waits from then on, as in reading_farm.
 -- Nothing can be subtracted from times that are not finite, and whoever may write runs can store them.
 WITH queue AS (
     SELECT CASE WHEN r.state = 'running' THEN 'running' WHEN r.gate IS NOT NULL THEN r.gate
             WHEN r.ready_at > statement_timestamp() THEN 'delayed' ELSE 'due' END AS state,
         count(*) AS n,
-        min(CASE WHEN r.state = 'due' AND r.attempt > 0 THEN greatest(r.ready_at, (SELECT a.ended_at FROM farmhand.attempt a
-            WHERE a.run_id = r.run_id ORDER BY a.attempt DESC LIMIT 1)) ELSE r.ready_at END)
-            FILTER (WHERE isfinite(r.ready_at)) AS oldest
-    FROM farmhand.run_live r GROUP BY 1
+        min(w.since) FILTER (WHERE r.state = 'due' AND isfinite(r.ready_at)) AS oldest
+    FROM farmhand.run_live r CROSS JOIN LATERAL farmhand.waits_since(r.run_id, r.attempt, r.ready_at) w GROUP BY 1
 ), seat AS (
     SELECT n.address, n.lost_at,
         farmhand.shown_state(n) AS state
