@@ -71,6 +71,7 @@ mod sessions;
 mod silent;
 mod slow;
 mod snapshots;
+mod starts;
 mod storm;
 mod streams;
 mod submit;

@@ -23,6 +23,14 @@ WITH given AS MATERIALIZED (
             AND r.state IS NOT DISTINCT FROM 'running'
         LIMIT 1 FOR UPDATE
     ) l
+), stat AS (
+    -- A start may be told together with its end. Of all jobs that have an end here, in the order of locking: those whose run is
+    -- over are counted after this, and have their lock by then.
+    INSERT INTO farmhand.job_stat AS s (job_id, last_run_started)
+    SELECT (m.run).job_id, max(coalesce((m.given).started_at, (m.run).started_at)) FROM mine m
+    GROUP BY (m.run).job_id ORDER BY (m.run).job_id
+    ON CONFLICT (job_id) DO UPDATE
+        SET last_run_started = greatest(s.last_run_started, excluded.last_run_started)
 ), gone AS (
     DELETE FROM farmhand.run_live r
     WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m WHERE m.final IS NOT NULL))
