@@ -177,7 +177,7 @@ const DEAD: &[Case] = &[
         "another node is ready",
         |f, k| dead(f, k, running()),
         None,
-        "run 7 runs on n1 since 2027-03-10T12:00:00Z, attempt 1; the lease of its node is over: another node takes it over",
+        "run 7 started on n1 at 2027-03-10T12:00:00Z, attempt 1; the lease of its node is over: another node takes it over",
     ),
     (
         "no other node is ready",
