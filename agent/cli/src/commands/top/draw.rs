@@ -234,7 +234,7 @@ mod tests {
         let node = |n: i64| {
             let runs = (0..if n == 0 { runs } else { 0 }).map(run).collect::<Vec<_>>();
             json!({"address": format!("n{n}"), "name": "n", "state": "ready", "open": true, "session": 1, "slots": 4,
-            "running": 1, "lease_until": "2026-11-21T12:00:25Z", "ttl_ms": 30000, "started_at": now, "runs": runs,
+            "running": 1, "held": 0, "lease_until": "2026-11-21T12:00:25Z", "ttl_ms": 30000, "started_at": now, "runs": runs,
             "labels": {"role": "batch", "zone": "a-zone-with-a-long-name"}, "version": "0.1.0"})
         };
         let farm = json!({"db_now": now, "overdue": [], "stuck": [], "failing": [], "lost": [], "waits": [],
