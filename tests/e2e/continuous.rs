@@ -130,8 +130,10 @@ async fn failures_back_off_are_recorded_one_by_one_and_never_end_the_loop() {
         }
     })
     .await;
+    // One that had become due when the job was paused has a record as well.
+    let skipped = rounds(&farm, "crash", "skipped").await;
     assert_eq!(
-        rounds(&farm, "crash", "failed").await,
+        rounds(&farm, "crash", "failed").await + skipped,
         records(&farm, "crash").await
     );
     let lines = farm.witness.lines();
