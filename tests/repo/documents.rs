@@ -199,6 +199,85 @@ fn every_test_that_a_documented_command_chooses_exists() {
     assert!(gone.is_empty(), "named and not there:\n{}", gone.join("\n"));
 }
 
+/// Names that documents and code write often. Who replaces text carelessly cuts them, or glues something to them.
+const NAMES: [&str; 7] = [
+    "Debian",
+    "Farmhand",
+    "Kubernetes",
+    "Patroni",
+    "PgBouncer",
+    "PostgreSQL",
+    "Prometheus",
+];
+
+/// Words of a line that a search and replace broke: a name of which the beginning or the end is missing, a name with a digit
+/// glued to it and, in prose, any word with a fraction glued to it.
+fn broken_words(line: &str, prose: bool) -> Vec<String> {
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    let mut broken = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest.find(is_letter) {
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let cut = NAMES.iter().any(|name| {
+            word.len() >= 5 && word.len() < name.len() && (name.starts_with(word) || name.ends_with(word))
+        });
+        let digits = after.chars().take_while(char::is_ascii_digit).count();
+        let fraction = after[digits..]
+            .strip_prefix('.')
+            .is_some_and(|f| f.starts_with(|c: char| c.is_ascii_digit()));
+        let glued =
+            digits > 0 && (word == "SQL" || NAMES.contains(&word) || prose && fraction && word.len() >= 3);
+        if cut || glued {
+            broken.push(format!("{word}{}", &after[..digits]));
+        }
+        rest = after;
+    }
+    broken
+}
+
+#[test]
+fn no_text_has_words_that_a_search_and_replace_broke() {
+    let mut broken = Vec::new();
+    for file in files().iter().filter(|f| !f.starts_with("tests/data/")) {
+        // An image, or a link to something that is not there.
+        let Ok(text) = std::fs::read_to_string(super::root().join(file)) else {
+            continue;
+        };
+        for (nth, line) in text.lines().enumerate() {
+            for word in broken_words(line, file.ends_with(".md")) {
+                broken.push(format!("{file}:{}: {word}", nth + 1));
+            }
+        }
+    }
+    assert!(
+        broken.is_empty(),
+        "write these words anew:\n{}",
+        broken.join("\n")
+    );
+}
+
+#[test]
+fn words_that_a_search_and_replace_broke_are_found() {
+    // Without the tildes, which keep these words out of what the test above finds.
+    let broken = |text: &str, prose| broken_words(&text.replace('~', ""), prose);
+    for text in [
+        "as Post~greS0.8, 1.0, 1.4 MB does",
+        "a Farm~han job",
+        "the gre~SQL server",
+        "Post~gre~SQ~L15",
+        "in SQ~L15",
+    ] {
+        assert_eq!(broken(text, false).len(), 1, "{text}");
+    }
+    let glued = "a lease0.5 s long";
+    assert_eq!((broken(glued, true).len(), broken(glued, false).len()), (1, 0));
+    for text in ["PostgreSQL 15.2, postgres, v1.2", "farmhand-agent, run2, sha256"] {
+        assert_eq!(broken(text, true), [""; 0], "{text}");
+    }
+}
+
 #[test]
 fn a_source_file_of_more_than_800_lines_says_why_at_its_top() {
     let long: Vec<String> = files()
@@ -243,7 +322,10 @@ fn implemented(line: &str) -> Option<&str> {
 fn the_methods_of_a_type_stand_in_at_most_four_files() {
     let mut files_of: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for file in files().iter().filter(|f| f.ends_with(".rs")) {
-        let Some(krate) = super::crates().into_iter().find(|c| file.starts_with(&format!("{c}/"))) else {
+        let Some(krate) = super::crates()
+            .into_iter()
+            .find(|c| file.starts_with(&format!("{c}/")))
+        else {
             continue;
         };
         for name in super::read(file).lines().filter_map(implemented) {
@@ -256,5 +338,8 @@ fn the_methods_of_a_type_stand_in_at_most_four_files() {
         .filter(|(_, files)| files.len() > 4)
         .map(|((krate, name), files)| (krate.as_str(), name.as_str(), files.len()))
         .collect();
-    assert_eq!(scattered, SCATTERED, "a type in more than four files was cut by length");
+    assert_eq!(
+        scattered, SCATTERED,
+        "a type in more than four files was cut by length"
+    );
 }
