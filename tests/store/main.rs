@@ -51,6 +51,7 @@ mod reading_plans;
 mod reading_pools;
 mod reading_questions;
 mod reading_questions_runs;
+mod reading_skew;
 mod records;
 mod refusals;
 mod removed;

@@ -54,6 +54,8 @@ CREATE TABLE farmhand.run_history (
     CHECK (parents IS NULL OR farmhand.is_readable(parents))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);
+-- Of a job the newest first: WHERE job_id >= x AND job_id <= x ORDER BY job_id, run_id DESC. Two indexes have the order of the number
+-- alone, and for a rare job the planner would walk the other one through the runs of all; no other has this order.
 CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);
 CREATE INDEX run_history_key ON farmhand.run_history (job_id, md5(key)) WHERE key IS NOT NULL;
 CREATE INDEX run_history_firing ON farmhand.run_history (firing) WHERE firing IS NOT NULL;

@@ -112,7 +112,8 @@ BEGIN
         RAISE EXCEPTION 'at_most is %: 1 to 100000 runs', at_most USING ERRCODE = '22023';
     END IF;
     FOR f IN SELECT n.* FROM farmhand.former_name n ORDER BY n.name LOOP
-        taken := ARRAY(SELECT h.run_id FROM farmhand.run_history h WHERE h.job_id = f.name ORDER BY h.run_id DESC LIMIT at_most);
+        taken := ARRAY(SELECT h.run_id FROM farmhand.run_history h WHERE h.job_id >= f.name AND h.job_id <= f.name
+            ORDER BY h.job_id, h.run_id DESC LIMIT at_most);
         CONTINUE WHEN cardinality(taken) = 0;
         UPDATE farmhand.run_history h SET job_id = f.job_id WHERE h.run_id = ANY (taken) AND h.job_id = f.name;
         UPDATE farmhand.attempt a SET job_id = f.job_id WHERE a.run_id = ANY (taken) AND a.job_id = f.name;

@@ -136,7 +136,7 @@ DECLARE
     r record;
 BEGIN
     SELECT l.run_id INTO live FROM farmhand.run_live l
-        WHERE l.job_id = parent AND l.due_at = instant ORDER BY l.run_id DESC LIMIT 1;
+        WHERE l.job_id = parent AND l.due_at = instant ORDER BY l.run_id + 0 DESC LIMIT 1;
     IF FOUND THEN
         RETURN jsonb_build_object('parent', parent, 'wait', 'running', 'run_id', live.run_id);
     END IF;
@@ -152,26 +152,26 @@ BEGIN
     END IF;
     -- Newest first, so that the usual case reads a row or two; a run of long ago counts as none.
     SELECT * INTO r FROM (
-            SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
+            SELECT h.* FROM farmhand.run_history h WHERE h.job_id >= parent AND h.job_id <= parent ORDER BY h.job_id, h.run_id DESC LIMIT 1000) h
         WHERE h.first_due <= instant AND h.last_due >= instant AND h.state <> 'skipped' LIMIT 1;
     -- After a backfill there are more that ended since.
-    IF NOT FOUND AND (SELECT h.finished_at FROM farmhand.run_history h WHERE h.job_id = parent
-            ORDER BY h.run_id DESC OFFSET 1000 LIMIT 1) >= instant THEN
+    IF NOT FOUND AND (SELECT h.finished_at FROM farmhand.run_history h WHERE h.job_id >= parent AND h.job_id <= parent
+            ORDER BY h.job_id, h.run_id DESC OFFSET 1000 LIMIT 1) >= instant THEN
         SELECT * INTO r FROM (
-                SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 5000) h
+                SELECT h.* FROM farmhand.run_history h WHERE h.job_id >= parent AND h.job_id <= parent ORDER BY h.job_id, h.run_id DESC LIMIT 5000) h
             WHERE h.first_due <= instant AND h.last_due >= instant AND h.state <> 'skipped' LIMIT 1;
     END IF;
     IF NOT FOUND AND timed THEN
         SELECT * INTO r FROM (
-                SELECT h.* FROM farmhand.run_history h WHERE h.job_id = parent ORDER BY h.run_id DESC LIMIT 1000) h
+                SELECT h.* FROM farmhand.run_history h WHERE h.job_id >= parent AND h.job_id <= parent ORDER BY h.job_id, h.run_id DESC LIMIT 1000) h
             WHERE h.first_due <= instant AND h.last_due >= instant LIMIT 1;
         IF NOT FOUND THEN
             RETURN jsonb_build_object('parent', parent, 'end', 'none');
         END IF;
     ELSIF NOT FOUND THEN
         SELECT h.* INTO r FROM farmhand.run_history h
-            WHERE h.job_id = parent AND h.state <> 'skipped' ORDER BY h.run_id DESC LIMIT 1;
-        SELECT l.run_id INTO live FROM farmhand.run_live l WHERE l.job_id = parent ORDER BY l.run_id DESC LIMIT 1;
+            WHERE h.job_id >= parent AND h.job_id <= parent AND h.state <> 'skipped' ORDER BY h.job_id, h.run_id DESC LIMIT 1;
+        SELECT l.run_id INTO live FROM farmhand.run_live l WHERE l.job_id = parent ORDER BY l.run_id + 0 DESC LIMIT 1;
         IF live.run_id > coalesce(r.run_id, 0) THEN
             RETURN jsonb_build_object('parent', parent, 'wait', 'running', 'run_id', live.run_id);
         END IF;

@@ -39,7 +39,7 @@ const PART: i64 = 100_000;
 /// Fills a migrated database that has nothing in it. No job is due within a day.
 pub async fn seed(sql: &Client, size: Size) {
     let began = Instant::now();
-    batch(sql, "partitions", include_str!("partitions.sql"), &[]).await;
+    partitions(sql).await;
     let numbers = [
         ("JOBS", size.jobs),
         ("NODES", size.nodes),
@@ -60,6 +60,11 @@ pub async fn seed(sql: &Client, size: Size) {
     }
     batch(sql, "rest", include_str!("rest.sql"), &numbers).await;
     println!("seeded {size:?} in {:.1?}", began.elapsed());
+}
+
+/// The partitions of the past, and the history's triggers off.
+pub async fn partitions(sql: &Client) {
+    batch(sql, "partitions", include_str!("partitions.sql"), &[]).await;
 }
 
 async fn batch(sql: &Client, what: &str, text: &str, numbers: &[(&str, i64)]) {

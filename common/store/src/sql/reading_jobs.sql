@@ -57,7 +57,7 @@ WITH page AS MATERIALIZED (
 SELECT p.*,
     (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.run_id DESC), '[]') FROM (
         SELECT r.run_id, r.state, r.due_at, r.started_at, r.finished_at, r.count FROM farmhand.run_history r
-        WHERE r.job_id = p.job_id ORDER BY r.run_id DESC LIMIT 30) o) AS outcomes,
+        WHERE r.job_id >= p.job_id AND r.job_id <= p.job_id ORDER BY r.job_id, r.run_id DESC LIMIT 30) o) AS outcomes,
     -- What runs comes first, in the order of job_status: any number of older runs may wait.
     (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.held_since DESC NULLS LAST, l.run_id), '[]') FROM (
         SELECT r.run_id, r.state, r.running_at AS node, r.ready_at, r.started_at,

@@ -1,13 +1,23 @@
 -- The newest $7 of a job, or of all, before $5; of those the first $6 that the filter wants.
 WITH scanned AS MATERIALIZED (
-    SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params
-    FROM farmhand.run r
-    WHERE ($1::text IS NULL OR r.job_id = $1) AND ($5::bigint IS NULL OR r.run_id < $5)
-        AND ($12::text IS NULL OR (md5(r.key) = md5($12) AND r.key = $12))
-        -- The history's CHECK says that it has none of these.
-        AND (NOT $8 OR r.state IN ('due', 'running'))
-    ORDER BY r.run_id DESC
-    LIMIT $7
+    (SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params FROM farmhand.run_live r
+    WHERE ($1::text IS NULL OR r.job_id = $1) AND ($12::text IS NULL OR r.key = $12)
+        AND r.run_id < coalesce($5::bigint, 9223372036854775807)
+    ORDER BY r.run_id DESC LIMIT $7)
+    UNION ALL
+    -- Of what has ended one of the three, each in the order of an index of its own; none where only live states ($8) are asked for.
+    (SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params FROM farmhand.run_history r
+    WHERE NOT $8 AND $1::text IS NULL AND r.run_id < coalesce($5::bigint, 9223372036854775807)
+    ORDER BY r.run_id DESC LIMIT $7)
+    UNION ALL
+    (SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params FROM farmhand.run_history r
+    WHERE NOT $8 AND $12::text IS NULL AND r.job_id >= $1 AND r.job_id <= $1 AND r.run_id < coalesce($5::bigint, 9223372036854775807)
+    ORDER BY r.job_id, r.run_id DESC LIMIT $7)
+    UNION ALL
+    (SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params FROM farmhand.run_history r
+    WHERE NOT $8 AND r.job_id = $1 AND md5(r.key) = md5($12) AND r.key = $12 AND r.run_id < coalesce($5::bigint, 9223372036854775807)
+    ORDER BY r.run_id + 0 DESC LIMIT $7)
+    ORDER BY run_id DESC LIMIT $7
 ), defaults AS MATERIALIZED (
     -- What a parameter is that a run was not given: of each definition once.
     SELECT d.job_id, d.rev, farmhand.run_params(d.job_id, d.rev, '{}')->>$10 AS value

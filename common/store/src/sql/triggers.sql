@@ -4,7 +4,7 @@ SELECT
                 WHEN j.paused THEN 'paused' WHEN j.observe THEN 'observing' ELSE 'enabled' END,
             'next_run', j.next_run,
             'running', (SELECT coalesce(jsonb_agg(r.run_id ORDER BY r.run_id), '[]') FROM (
-                SELECT r.run_id FROM farmhand.run_live r WHERE r.job_id = e.parent ORDER BY r.run_id LIMIT 20) r),
+                SELECT r.run_id FROM farmhand.run_live r WHERE r.job_id = e.parent ORDER BY r.run_id + 0 LIMIT 20) r),
             'running_at', (SELECT r.running_at FROM farmhand.run_live r
                 WHERE r.job_id = e.parent AND r.state = 'running' ORDER BY r.claimed_at DESC LIMIT 1),
             'last_state', s.last_state, 'last_finished', s.last_finished) ORDER BY e.nth), '[]')
