@@ -1,5 +1,7 @@
 //! What the command finds, and what is said when it cannot be started.
 
+use std::os::fd::AsRawFd;
+
 use farmhand_tests::farm::{Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,4 +159,28 @@ async fn a_job_for_root_is_refused_by_the_policy_with_a_reason_and_an_event_and_
     );
     farm.event("user_refused").await;
     farm.check().await;
+}
+
+/// A full disk, or a reader that is gone: what the agent says is lost, and the agent is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_log_cannot_be_written_goes_on() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.each]\nrun_on = 'each-node'\ncommand = 'true'\n")
+        .prepare()
+        .await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    farm.agents[0].log = "/dev/full".into();
+    farm.agents[1].log = format!("/proc/self/fd/{}", writer.as_raw_fd()).into();
+    for agent in &mut farm.agents {
+        agent.spawn();
+    }
+    drop(reader);
+    for agent in &mut farm.agents {
+        agent.ready().await;
+    }
+    farm.ok(&["job", "run", "each", "--wait"]);
+    for agent in &mut farm.agents {
+        assert_eq!(agent.exited(), None, "{}", agent.address);
+    }
 }

@@ -116,6 +116,22 @@ fn who_may_not_wait_gets_the_exit_code_of_flock() {
     assert_eq!(waiting.wait_with_output().unwrap().status.code(), Some(3));
 }
 
+/// What a command says beside its work changes nothing of it, where nobody can be told.
+#[test]
+fn a_message_that_cannot_be_written_leaves_the_exit_code_as_it_is() {
+    let place = Place::new();
+    let (holder, command) = place.holder(&["a"], "holder");
+    let mut refused = place.lock(&["-n", "-E", "9", "a"], "true");
+    refused.stderr(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    assert_eq!(status(refused), Some(9));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut refused = place.lock(&["-n", "-E", "9", "a"], "true");
+    refused.stderr(writer);
+    assert_eq!(status(refused), Some(9));
+    end(holder, command);
+}
+
 #[test]
 fn many_that_take_two_locks_in_different_orders_neither_meet_nor_wait_for_ever() {
     let place = Place::new();

@@ -162,6 +162,28 @@ fn our_own_code_keeps_time_with_jiff_alone() {
     }
 }
 
+/// `println!` and `eprintln!` panic where what they write cannot be written; so does the report of a log line that was lost.
+#[test]
+fn what_cannot_be_written_ends_no_process_of_ours() {
+    for member in super::crates() {
+        let text = sources(&super::root().join(&member));
+        let words: Vec<&str> = text
+            .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '!')
+            .filter(|word| ["print!", "println!", "eprint!", "eprintln!"].contains(word))
+            .collect();
+        assert!(
+            words.is_empty(),
+            "{member} calls {words:?}: use `writeln!` and ignore what it answers"
+        );
+        let (logs, quiet) = ("tracing_subscriber::fmt()", ".log_internal_errors(false)");
+        assert_eq!(
+            text.matches(logs).count(),
+            text.matches(quiet).count(),
+            "{member}: each {logs} needs {quiet}"
+        );
+    }
+}
+
 /// All Rust sources below a directory in one text.
 fn sources(dir: &Path) -> String {
     let mut text = String::new();

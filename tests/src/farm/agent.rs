@@ -32,8 +32,9 @@ pub struct Agent {
     pub env: Vec<(String, String)>,
     /// Namespaces of its own, when it has any.
     pub place: Option<Place>,
+    /// Where its standard error goes.
+    pub log: PathBuf,
     url: String,
-    log: PathBuf,
     child: Option<Child>,
 }
 
@@ -280,8 +281,11 @@ impl Agent {
         found
     }
 
-    /// What it said on standard error.
+    /// What it said on standard error, where a file keeps it.
     pub fn log(&self) -> String {
+        if !self.log.is_file() {
+            return String::new();
+        }
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 

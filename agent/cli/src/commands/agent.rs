@@ -137,6 +137,8 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
         .with_env_filter(settings::log_filter(&env).map_err(Failure::usage)?)
         .with_ansi(out::color())
         .with_writer(std::io::stderr)
+        // Its own report of a line that was lost would panic for the same reason.
+        .log_internal_errors(false)
         .with_target(false);
     if as_json {
         logs.json().init();

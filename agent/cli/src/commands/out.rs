@@ -48,9 +48,10 @@ pub(crate) fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }
 
-/// A message for people, on stderr. Much of it quotes what others wrote.
+/// A message for people, on stderr. Much of it quotes what others wrote. Where nobody can be told, the work goes on: it may
+/// hold a lock, and its exit code is the work's.
 pub(crate) fn note(text: &str) {
-    raw_err(format!("{}\n", printable(text)).as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", printable(text)).as_bytes());
 }
 
 /// One JSON document, indented when a person looks at it.

@@ -4,7 +4,7 @@
 pub mod fuzzing;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,11 +46,16 @@ pub fn run() -> ! {
     let code = match serve() {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("helper: {error}");
+            tell(format_args!("{error}"));
             1
         }
     };
     std::process::exit(code)
+}
+
+/// One line in the agent's log. A log that cannot be written must not end what keeps root's rights.
+fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "helper: {text}");
 }
 
 fn serve() -> io::Result<()> {
@@ -92,7 +97,7 @@ async fn answer_all(socket: OwnedFd, helper: Arc<Helper>) -> io::Result<()> {
             Ok(Ok(Some((request, Some(reply_to))))) => (request, reply_to),
             Ok(Ok(Some((_, None)))) => continue,
             Ok(Err(error)) => {
-                eprintln!("helper: refused what is not a request: {error}");
+                tell(format_args!("refused what is not a request: {error}"));
                 continue;
             }
         };
@@ -114,7 +119,7 @@ async fn answer_all(socket: OwnedFd, helper: Arc<Helper>) -> io::Result<()> {
 /// Whatever the other end is, it is not waited for.
 fn answer(to: &OwnedFd, reply: &Reply, with: Option<OwnedFd>) {
     if let Err(error) = wire::send(to, reply, with.as_ref().map(AsFd::as_fd), SendFlags::DONTWAIT) {
-        eprintln!("helper: an answer was not taken: {error}");
+        tell(format_args!("an answer was not taken: {error}"));
     }
 }
 
@@ -216,11 +221,11 @@ impl Helper {
             Err(error) => return (of_error(error), None),
         };
         if !identity.holds {
-            eprintln!(
-                "helper: ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
+            tell(format_args!(
+                "ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
                 identity.kind.name(),
                 identity.version
-            );
+            ));
             let killed = warden.kill();
             return (killed.map_or_else(failed, |()| Reply::Busy), None);
         }
