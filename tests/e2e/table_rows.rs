@@ -62,7 +62,7 @@ max_running = 1
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_without_a_key_are_told_of_by_an_event_by_doctor_and_at_apply() {
+async fn rows_without_a_key_are_told_of_by_an_event() {
     let farm = Farm::new().start().await;
     farm.sql
         .batch_execute(
@@ -82,14 +82,6 @@ async fn rows_without_a_key_are_told_of_by_an_event_by_doctor_and_at_apply() {
     farm.event("rows_without_key").await;
     let run = farm.first_run("odd").await;
     farm.succeeds(run.run_id).await;
-    let doctor = farm.farmhand(&["doctor"]);
-    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    let wait = "2 rows of public.odd wait and are never run: their id (`key`) is NULL";
-    assert!(said.contains(wait), "{said}");
-    let file = farm.dir().join("jobs.toml");
-    let again = farm.farmhand(&["job", "apply", &file.display().to_string()]);
-    let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(said.contains(wait), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,8 +93,33 @@ FROM (SELECT c.name, format_type(a.atttypid, -1) AS kind, c.ordinality AS nth
     WHERE c.role = 'key') k
 $$;
 
--- What keeps a table job from working, the first things first; not fatal: what makes it slow. Rights are
--- those of the role that asks.
+-- Whether values of a column have an order: each type that it is made of has one, its own or that of a type it is stored as.
+CREATE FUNCTION farmhand.has_order(rel oid, num smallint) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+WITH RECURSIVE part(type) AS (
+    SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = rel AND a.attnum = num
+    UNION
+    SELECT i.type FROM part JOIN pg_type t ON t.oid = part.type
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END
+        WHERE t.typtype = 'd' OR t.typsubscript = 'array_subscript_handler'::regproc
+        UNION ALL
+        SELECT a.atttypid FROM pg_attribute a
+        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) i(type)
+)
+-- Domains, arrays and composite types are as their parts; enums, ranges and multiranges always have one.
+SELECT NOT EXISTS (SELECT FROM part JOIN pg_type t ON t.oid = part.type
+    WHERE t.typtype IN ('b', 'p') AND t.typsubscript <> 'array_subscript_handler'::regproc
+        AND NOT EXISTS (SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod
+            WHERE m.amname = 'btree' AND o.opcdefault AND (o.opcintype = t.oid OR EXISTS (SELECT FROM pg_cast c
+                WHERE c.castsource = t.oid AND c.casttarget = o.opcintype AND c.castmethod = 'b' AND c.castcontext = 'i'))))
+$$;
+
+-- What keeps a table job from working, the first things first; not fatal: what makes it slow. Rights are those of the role that
+-- asks. Only catalogs are read: who reads a table executes functions of its owner with their own rights (policies, indexes,
+-- views), and whatever is looked at first, the owner may change it before it is read.
 CREATE FUNCTION farmhand.check_table(tbl jsonb) RETURNS TABLE (problem text, fix text, fatal boolean)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -104,19 +129,10 @@ DECLARE
     c record;
     r record;
     keyed record;
-    waiting bigint;
 BEGIN
     fatal := true;
     keyed := farmhand.key_columns(tbl);
-    -- Policies, indexes, constraints and statistics call functions of the table's owner with the rights of who reads the table. So
-    -- only the owner reads such a table here.
-    SELECT k.oid, k.relkind, pg_get_userbyid(k.relowner) = current_user OR NOT k.relrowsecurity AND NOT k.relhassubclass
-        AND NOT EXISTS (SELECT FROM pg_depend d
-            JOIN (SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = k.oid
-                UNION ALL SELECT 'pg_constraint'::regclass, o.oid FROM pg_constraint o WHERE o.conrelid = k.oid
-                UNION ALL SELECT 'pg_statistic_ext'::regclass, e.oid FROM pg_statistic_ext e WHERE e.stxrelid = k.oid)
-                AS part(class, id) ON d.classid = part.class AND d.objid = part.id
-            WHERE d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass)) AS plain
+    SELECT k.oid, k.relkind
     INTO c FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace
         WHERE n.nspname = (tbl->>'schema')::name AND k.relname = (tbl->>'name')::name;
     IF NOT FOUND THEN
@@ -154,6 +170,8 @@ BEGIN
             WHEN r.role = 'key' AND keyed.n > 1 AND EXISTS (SELECT FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation
                     WHERE a.attrelid = r.rel AND a.attnum = r.num AND NOT o.collisdeterministic) THEN
                 format('column %I of %s (`key`) has a collation by which equal values may have different texts', r.name, t)
+            WHEN r.role = 'order_by' AND NOT farmhand.has_order(r.rel, r.num) THEN
+                format('rows of %s have no order by `order_by`: column %I is of type %s', t, r.name, r.type)
             -- What is too long for a text would be cut in silence.
             WHEN r.role = 'dispatch' AND coalesce(substring(r.base FROM '^character(?: varying)?\((\d+)\)$')::integer,
                     (SELECT m[1]::integer - m[2]::integer FROM regexp_match(r.base, '^numeric\((\d+),(-?\d+)\)$') m), 19) < 19 THEN
@@ -163,6 +181,7 @@ BEGIN
             WHEN r.num IS NULL THEN 'names are taken as they are written, upper and lower case included'
             WHEN r.role = 'key' THEN
                 'of several columns each is an integer, a numeric of fixed scale, a boolean, a uuid, a text, a date, a timestamp or an enum'
+            WHEN r.role = 'order_by' THEN 'name columns of types that have an order, such as a time or a number'
             WHEN r.generated THEN 'name another column'
             WHEN NOT r.nullable THEN format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL;', t, r.name)
             ELSE CASE r.role
@@ -187,10 +206,8 @@ BEGIN
             AND NOT has_column_privilege(m.rel, m.num, 'SELECT')) AS unread,
         string_agg(format('%I', m.name), ', ') FILTER (WHERE m.written
             AND NOT has_column_privilege(m.rel, m.num, 'UPDATE')) AS unwritten,
-        string_agg(format('t.%I', m.name), ', ') FILTER (WHERE m.role = 'order_by') AS ordered,
         string_agg(format('%I, ', m.name), '') FILTER (WHERE m.role = 'order_by') AS indexed,
-        coalesce(min(m.num) FILTER (WHERE m.role = 'order_by' AND m.name = tbl->'order_by'->>0), 0) AS first_of_order,
-        bool_or(m.role = 'key' AND m.nullable) AS may_lack_key
+        coalesce(min(m.num) FILTER (WHERE m.role = 'order_by' AND m.name = tbl->'order_by'->>0), 0) AS first_of_order
     INTO r FROM (SELECT k.*, k.role IN ('key', 'dispatch', 'order_by', 'row') AS read FROM farmhand.table_columns(tbl) k) m;
     IF NOT r.may_use THEN
         problem := format('the role %I may not use the schema %I', current_user, tbl->>'schema');
@@ -204,15 +221,6 @@ BEGIN
         RETURN NEXT;
     END IF;
 
-    IF r.ordered IS NOT NULL AND r.may_use AND r.unread IS NULL AND c.plain THEN
-        BEGIN
-            EXECUTE format('SELECT FROM %s t ORDER BY %s LIMIT 0', t, r.ordered);
-        EXCEPTION WHEN undefined_function THEN
-            problem := format('rows of %s have no order by `order_by`: %s', t, SQLERRM);
-            fix := 'name columns of types that have an order, such as a time or a number';
-            RETURN NEXT;
-        END;
-    END IF;
     IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
             AND ARRAY(SELECT x FROM unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) x ORDER BY x)
                 = ARRAY(SELECT m.num FROM farmhand.table_columns(tbl) m WHERE m.role = 'key' ORDER BY m.num)) THEN
@@ -223,18 +231,6 @@ BEGIN
         RETURN NEXT;
     END IF;
     fatal := false;
-    IF r.may_lack_key AND r.may_use AND r.unread IS NULL AND c.plain THEN
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE (%s) AND t.%I IS NULL LIMIT 1000) w',
-            t, keyed.missing, tbl->>'dispatch') INTO waiting;
-        IF waiting > 0 THEN
-            problem := format('%s of %s wait and are never run: %s (`key`) is NULL',
-                CASE waiting WHEN 1000 THEN 'at least 1000 rows' WHEN 1 THEN '1 row' ELSE waiting || ' rows' END, t,
-                CASE keyed.n WHEN 1 THEN 'their ' || keyed.names ELSE 'one of their ' || keyed.names END);
-            fix := format('give them keys, and then: ALTER TABLE %s %s;', t, (SELECT string_agg(
-                format('ALTER COLUMN %I SET NOT NULL', m.name), ', ') FROM farmhand.table_columns(tbl) m WHERE m.role = 'key'));
-            RETURN NEXT;
-        END IF;
-    END IF;
     -- One in the order of `order_by` spares sorting all rows that wait at every poll.
     IF NOT EXISTS (SELECT FROM farmhand.table_columns(tbl) m JOIN pg_index i ON i.indrelid = m.rel
             WHERE m.role = 'dispatch' AND i.indisvalid

@@ -15,10 +15,7 @@ pub(crate) fn judge(job: &TableSurvey) -> Vec<Check> {
             let (level, impact) = if p.fatal {
                 (Level::Failure, "its rows are not run")
             } else {
-                (
-                    Level::Warning,
-                    "some of its rows are not run, or each poll takes long",
-                )
+                (Level::Warning, "each poll takes long")
             };
             let found = format!("{}: {}", job.job_id, p.problem);
             Check::bad(level, "table job", found, impact, p.fix.clone())

@@ -237,7 +237,7 @@ impl std::fmt::Display for Text<'_> {
             Event::TableRefused { job_id, error } => write!(f, "no rows of job {job_id} can be run: {error}"),
             Event::RowsWithoutKey { job_id } => write!(
                 f,
-                "rows of job {job_id} wait and are never run: their key is NULL; `farmhand doctor` says how many"
+                "rows of job {job_id} wait and are never run: their key is NULL; give them keys, and then set the key's columns NOT NULL"
             ),
             Event::Reloaded { restart_needed } if restart_needed.is_empty() => {
                 write!(f, "configuration read again")

@@ -164,6 +164,7 @@ BEGIN
             ('table_name', ARRAY['agent', 'operator', 'viewer', 'rows']),
             ('table_columns', ARRAY['agent', 'operator', 'viewer', 'rows']),
             ('key_columns', ARRAY['agent', 'operator', 'viewer', 'rows']),
+            ('has_order', ARRAY['agent', 'operator', 'viewer', 'rows']),
             ('check_table', ARRAY['agent', 'operator', 'viewer', 'rows']),
             ('rows_due_sql', ARRAY['agent', 'rows']),
             ('dispatch_rows', ARRAY['agent', 'rows']),
