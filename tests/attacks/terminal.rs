@@ -41,6 +41,47 @@ async fn messages_repeat_no_escape_that_others_wrote() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_others_wrote_begins_no_line_of_its_own() {
+    let farm = Farm::new()
+        .agents(0)
+        .jobs("[job.a]\ncommand = 'true'\n")
+        .start()
+        .await;
+    let forged = "2030-01-01 00:00:00Z error forged";
+    farm.sql
+        .batch_execute(&format!(
+            "INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
+                 VALUES (now(), 'notify_failed', 'info', 'a', jsonb_build_object('why', E'x\\n{forged}'))"
+        ))
+        .await
+        .expect("an event");
+    let run = farm.farmhand(&["job", "run", "a"]);
+    let run = String::from_utf8_lossy(&run.stdout).trim().to_owned();
+    let ended = format!(
+        "WITH over AS (DELETE FROM farmhand.run_live r WHERE r.job_id = 'a' RETURNING r)
+         INSERT INTO farmhand.run_history SELECT h.* FROM over o,
+             LATERAL farmhand.ended(o.r, 'failed', E'no\\n{forged}', 'holder') h"
+    );
+    farm.sql.batch_execute(&ended).await.expect("the owner may");
+    let shown = [
+        vec!["events"],
+        vec!["run", "show", &run],
+        vec!["run", "ls"],
+        vec!["explain", &run],
+        vec!["job", "history", "a"],
+    ];
+    let mut quoted = 0;
+    for command in shown {
+        let out = farm.farmhand(&command);
+        let said = plain(&[out.stdout, out.stderr].concat());
+        quoted += usize::from(said.contains("forged"));
+        let begins = said.lines().any(|line| line.starts_with(forged));
+        assert!(!begins, "{command:?}: {said}");
+    }
+    assert!(quoted >= 3, "{quoted} of them quote it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_a_shell_would_obey_is_not_completed() {
     let farm = Farm::new()
         .agents(0)

@@ -63,13 +63,11 @@ pub fn dispatch() {
 /// One line on standard error, the log file of reaper and warden. A full disk must not stop either.
 fn log(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
-    let (now, text) = (jiff::Timestamp::now(), one_line(&text.to_string()));
+    let (now, text) = (
+        jiff::Timestamp::now(),
+        farmhand_core::sanitize::one_line(&text.to_string()),
+    );
     let _ = writeln!(std::io::stderr(), "{now:.3} [{}] {text}", std::process::id());
-}
-
-/// What others wrote begins no line of its own, and steers no terminal.
-fn one_line(text: &str) -> String {
-    farmhand_core::sanitize::printable(text).replace('\n', "\u{fffd}")
 }
 
 /// The out-of-memory killer would end every job at once by choosing one of these two. Needs privilege. Answers what a command gets
@@ -109,13 +107,4 @@ fn room_for_attempts() -> u32 {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let room = most.unwrap_or(u64::from(u32::MAX)).saturating_sub(64) / 8;
     u32::try_from(room).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn what_others_wrote_stays_in_its_line() {
-        let text = "no key \"x\ny\u{1b}]0;\"";
-        assert_eq!(super::one_line(text), "no key \"x\u{fffd}y\u{fffd}]0;\"");
-    }
 }

@@ -106,6 +106,11 @@ pub fn steers(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// As [`printable`], and what others wrote begins no line of its own.
+pub fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\u{fffd}")
+}
+
 /// Texts of others must not steer the terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
@@ -170,6 +175,12 @@ mod tests {
             printable("name\tsize\n\x1b[2J\r\u{202e}"),
             "name\tsize\n\u{fffd}[2J\u{fffd}\u{fffd}"
         );
+    }
+
+    #[test]
+    fn what_others_wrote_stays_in_its_line() {
+        let text = "no key \"x\ny\u{1b}]0;\"";
+        assert_eq!(one_line(text), "no key \"x\u{fffd}y\u{fffd}]0;\"");
     }
 
     #[test]

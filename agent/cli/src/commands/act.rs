@@ -31,7 +31,7 @@ pub(super) async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<A
 }
 
 pub(super) fn say(answer: &Answer) {
-    out::line(&out::printable(&out::in_zone(&answer.what)));
+    out::line(&out::in_zone(&answer.what));
 }
 
 /// The run that was made: one, or the first of its firing.

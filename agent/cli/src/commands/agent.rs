@@ -136,7 +136,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(settings::log_filter(&env).map_err(Failure::usage)?)
         .with_ansi(out::color())
-        .with_writer(std::io::stderr)
+        .with_writer(|| out::Log(std::io::stderr()))
         // Its own report of a line that was lost would panic for the same reason.
         .log_internal_errors(false)
         .with_target(false);

@@ -109,7 +109,7 @@ fn confirm(runs: &[Picked], bulk: BulkAction) -> Result<(), Failure> {
     let nothing = format!("nothing was {not}");
     let unasked = Failure::new(Exit::Refused, format!("this would {would}; {nothing}")).why(shown.join("\n"));
     if terminal::can_ask() {
-        out::note(&shown.join("\n"));
+        shown.iter().for_each(|run| out::note(run));
     }
     terminal::agree(&format!("{asked}?"), &nothing, unasked.next("add --yes"))
 }

@@ -32,7 +32,8 @@ pub(super) async fn run(database: &DatabaseArgs, name: &str, as_json: bool) -> O
         out::raw(proposal.toml().as_bytes());
         for found in &problems {
             let kind = if found.fatal { "missing" } else { "warning" };
-            out::note(&format!("{kind}: {}\n  {}", found.problem, found.fix));
+            out::note(&format!("{kind}: {}", found.problem));
+            out::note(&format!("  {}", found.fix));
         }
     }
     Ok(match problems.iter().any(|found| found.fatal) {

@@ -122,8 +122,8 @@ fn show(diff: &Diff) {
         out::line(&format!("{} {}", sign_of(diff.change), diff.of));
     }
     for (key, change) in &diff.keys {
-        out::line(&out::printable(&format!("  - {key} = {}", change.old)));
-        out::line(&out::printable(&format!("  + {key} = {}", change.new)));
+        out::line(&format!("  - {key} = {}", change.old));
+        out::line(&format!("  + {key} = {}", change.new));
     }
 }
 

@@ -213,14 +213,12 @@ fn print(checks: &[Check]) {
             Level::Warning => "WARNING",
             Level::Failure => "FAILURE",
         };
-        out::line(&out::printable(&format!(
-            "{mark:<8} {:<19} {}",
-            check.check, check.found
-        )));
+        out::line(&format!("{mark:<8} {:<19} {}", check.check, check.found));
         for (name, text) in [("impact", &check.impact), ("fix", &check.fix)] {
             if let Some(text) = text {
                 let indented = text.replace('\n', "\n                                   ");
-                out::line(&out::printable(&format!("{:<28} {name}: {indented}", "")));
+                let lines = format!("{:<28} {name}: {indented}", "");
+                lines.lines().for_each(out::line);
             }
         }
     }

@@ -234,11 +234,7 @@ async fn poll(
 
 fn show(recorded: &Recorded, as_json: bool) {
     if as_json {
-        match serde_json::to_string(recorded) {
-            Ok(text) => out::line(&text),
-            Err(error) => out::note(&format!("error: event {}: {error}", recorded.event_id)),
-        }
-        return;
+        return out::json_line(recorded);
     }
     let event = &recorded.event;
     let mut text = format!("{} {:7} {}", out::time(recorded.at), event.severity, event.kind);
@@ -258,5 +254,5 @@ fn show(recorded: &Recorded, as_json: bool) {
             add(name, Some(value));
         }
     }
-    out::line(&out::printable(&text));
+    out::line(&text);
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use farmhand_control::{Kind, Refusal};
+use farmhand_core::sanitize::one_line;
 
 /// The exit codes that scripts lean on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.what)?;
+        write!(f, "error: {}", one_line(&self.what))?;
         for why in &self.why {
             write!(f, "\n  why:  {}", why.replace('\n', "\n        "))?;
         }

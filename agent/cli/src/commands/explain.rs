@@ -80,7 +80,7 @@ async fn told(db: &Db, explanation: &Explanation, exists: bool, as_json: bool) -
         show(explanation);
         for r in &refusals {
             let text = format!("node {} would not run revision {}: {}", r.address, r.rev, r.why);
-            out::line(&out::printable(&format!("{text} (at {})", out::time(r.at))));
+            out::line(&format!("{text} (at {})", out::time(r.at)));
         }
     }
     Ok(if exists { Exit::Ok } else { Exit::NotFound })
@@ -108,20 +108,17 @@ async fn about_run(db: &Db, run: i64) -> Result<Explanation, Failure> {
 }
 
 fn show(explanation: &Explanation) {
-    out::line(&out::printable(&format!(
+    out::line(&format!(
         "{}: {}",
         explanation.job_id,
         out::in_zone(&explanation.answer)
-    )));
+    ));
     let held = explanation.gates.iter().find(|finding| !finding.open);
     if let Some(since) = held.and_then(|finding| finding.since) {
         out::line(&format!("  since: {}", out::time(since)));
     }
     if let Some(frees) = held.and_then(|finding| finding.frees.as_ref()) {
-        out::line(&out::printable(&format!(
-            "  what would free it: {}",
-            out::in_zone(frees)
-        )));
+        out::line(&format!("  what would free it: {}", out::in_zone(frees)));
     }
     out::line("");
     let rows = explanation.gates.iter().map(|finding| {

@@ -71,8 +71,8 @@ impl GrepArgs {
 
 fn print(found: &LogMatches) {
     for item in &found.items {
-        let text = out::printable(&item.text);
-        out::line(&format!("{}:{}:{}:{text}", item.run_id, item.attempt, item.line));
+        let (run, attempt, line) = (item.run_id, item.attempt, item.line);
+        out::line(&format!("{run}:{attempt}:{line}:{}", item.text));
     }
     if found.not_kept > 0 {
         let bytes = size_about(found.not_kept.unsigned_abs());

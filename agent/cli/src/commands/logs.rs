@@ -167,7 +167,7 @@ impl Printer {
             });
             match &mut self.list {
                 Some(list) => list.push(object),
-                None => out::line(&object.to_string()),
+                None => out::json_line(&object),
             }
             return;
         }

@@ -24,7 +24,7 @@ pub(super) async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     };
     let (done, roles) = database::with_password(config, migrating).await?;
     if let Some(sql) = roles.by_hand() {
-        out::note(&format!(
+        out::notes(&format!(
             "roles are missing, and this login may not make any: agents and people need the owner's rights until an \
              administrator says\n  {sql}\nand `farmhand migrate` has run again"
         ));

@@ -182,7 +182,7 @@ pub fn main() -> ExitCode {
     match dispatch(&cli) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            out::note(&failure.to_string());
+            out::notes(&failure.to_string());
             failure.exit.into()
         }
     }

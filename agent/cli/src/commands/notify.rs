@@ -91,7 +91,7 @@ fn place(spec: &TargetSpec) -> String {
 
 fn trouble(target: &TargetRow) -> String {
     match &target.trouble {
-        Some(trouble) => out::printable(&format!("{}: {}", trouble.channel, trouble.error)),
+        Some(trouble) => format!("{}: {}", trouble.channel, trouble.error),
         None => "-".to_owned(),
     }
 }
@@ -152,5 +152,5 @@ fn show(row: &NotificationRow) {
         (Some(error), _) => format!("{} {}: {by} could not: {error}", row.target, row.channel),
         (None, state) => format!("{} {}: {state}", row.target, row.channel),
     };
-    out::line(&out::printable(&text));
+    out::line(&text);
 }

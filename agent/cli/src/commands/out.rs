@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use farmhand_control::{Refusal, past_moment};
 use farmhand_core::document::Mistakes;
-pub(crate) use farmhand_core::sanitize::printable;
+pub(crate) use farmhand_core::sanitize::one_line;
 pub(crate) use farmhand_core::text::{count, count_of, span};
 pub(crate) use farmhand_os::terminal::width;
 use jiff::Timestamp;
@@ -43,26 +43,55 @@ fn deliver(mut to: impl Write, bytes: &[u8], tell: impl Fn(&io::Error)) {
     }
 }
 
-/// Writes one line to stdout.
+/// Writes one line to stdout. Much of it quotes what others wrote, which begins no line of its own.
 pub(crate) fn line(text: &str) {
-    raw(format!("{text}\n").as_bytes());
+    raw(format!("{}\n", one_line(text)).as_bytes());
 }
 
-/// A message for people, on stderr. Much of it quotes what others wrote. Where nobody can be told, the work goes on: it may
-/// hold a lock, and its exit code is the work's.
+/// A message for people, on stderr: one line, as [`line`]. Where nobody can be told, the work goes on: it may hold a lock, and its
+/// exit code is the work's.
 pub(crate) fn note(text: &str) {
-    let _ = io::stderr().write_all(format!("{}\n", printable(text)).as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", one_line(text)).as_bytes());
+}
+
+/// Several lines of ours, as [`note`].
+pub(crate) fn notes(text: &str) {
+    text.lines().for_each(note);
+}
+
+/// Where tracing writes an event: all of it at once, with its line end. What an event quotes begins no line of its own; its
+/// escapes are spelled out by tracing itself, which writes colours.
+pub(crate) struct Log<W>(pub(crate) W);
+
+impl<W: Write> Write for Log<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let (text, end) = text.strip_suffix('\n').map_or((&*text, ""), |text| (text, "\n"));
+        let parts: Vec<String> = text.split('\u{1b}').map(one_line).collect();
+        let line = parts.join("\u{1b}") + end;
+        self.0.write_all(line.as_bytes()).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// One JSON document, indented when a person looks at it.
 pub(crate) fn json(value: &(impl Serialize + ?Sized)) {
-    let text = if io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
-    };
-    match text {
-        Ok(text) => line(&text),
+    if !io::stdout().is_terminal() {
+        return json_line(value);
+    }
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => raw(format!("{text}\n").as_bytes()),
+        Err(error) => note(&format!("error: cannot write this as JSON: {error}")),
+    }
+}
+
+/// One JSON document in one line.
+pub(crate) fn json_line(value: &(impl Serialize + ?Sized)) {
+    match serde_json::to_string(value) {
+        Ok(text) => raw(format!("{text}\n").as_bytes()),
         Err(error) => note(&format!("error: cannot write this as JSON: {error}")),
     }
 }
@@ -181,7 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn what_an_event_quotes_begins_no_line_of_the_log() {
+        let mut written = Vec::new();
+        let event = "\u{1b}[32m INFO\u{1b}[0m a\nERROR forged\rb\n";
+        Log(&mut written).write_all(event.as_bytes()).unwrap();
+        let line = "\u{1b}[32m INFO\u{1b}[0m a\u{fffd}ERROR forged\u{fffd}b\n";
+        assert_eq!(String::from_utf8(written).unwrap(), line);
+    }
+
+    #[test]
     fn a_text_of_others_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+        assert_eq!(one_line("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
     }
 }

@@ -43,7 +43,7 @@ impl Progress {
             return;
         }
         self.said = Some(Instant::now());
-        let text = out::printable(&text(self.since.elapsed()));
+        let text = out::one_line(&text(self.since.elapsed()));
         // The last column stays free: some terminals begin a new line there.
         let shown: String = text.chars().take(usize::from(width).saturating_sub(1)).collect();
         put(&format!("\r{shown}\x1b[K"));

@@ -152,7 +152,7 @@ async fn each(
         Err(refusal) => {
             let failure = Failure::from(refusal);
             results.push(json!({"run_id": run_id, "result": "refused"}));
-            out::note(&failure.to_string());
+            out::notes(&failure.to_string());
             first_failure.get_or_insert(failure.exit);
         }
     };

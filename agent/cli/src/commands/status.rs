@@ -40,7 +40,7 @@ pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         ("database", out::time(now.db_now)),
     ]);
     for found in &now.findings {
-        out::line(&out::printable(&finding(found)));
+        out::line(&finding(found));
     }
     if !now.failing.is_empty() {
         out::line("");

@@ -1,7 +1,7 @@
 //! Tables and lists for people.
 
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
-use farmhand_core::sanitize::printable;
+use farmhand_core::sanitize::{one_line, printable};
 use farmhand_core::tone::Tone;
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>) {
 /// Blocks have room for all.
 pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, optional: &[&str]) {
     for cell in rows.iter_mut().flatten() {
-        *cell = printable(cell).replace('\t', " ");
+        *cell = one_line(cell).replace('\t', " ");
     }
     let (width, color) = (out::width(), out::data_color());
     let mut left_out = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, 
     }
     let text = text.unwrap_or_else(|| format_table(headers, &rows, width, color));
     for text in text.lines() {
-        out::line(text.trim_end());
+        out::raw(format!("{}\n", text.trim_end()).as_bytes());
     }
     if !left_out.is_empty() {
         out::note(&format!("left out: {}; --json has all", left_out.join(", ")));
@@ -181,7 +181,8 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) {
         out::width(),
     );
     for (name, value) in pairs {
-        out::line(&named(name, widest, &printable(value), width));
+        let lines = named(name, widest, &printable(value), width);
+        lines.lines().for_each(out::line);
     }
 }
 

@@ -174,17 +174,17 @@ fn home(user: &str) -> Option<String> {
 fn report(import: &Import) {
     for report in &import.files {
         for bad in &report.invalid {
-            out::note(&out::printable(&format!(
+            out::note(&format!(
                 "{}:{}:{}: not imported: {}; {}",
                 report.file, bad.line, bad.column, bad.problem, bad.fix
-            )));
+            ));
         }
         for note in &report.notes {
             let place = match note.line {
                 0 => report.file.clone(),
                 line => format!("{}:{line}", report.file),
             };
-            out::note(&out::printable(&format!("{place}: {}", note.text)));
+            out::note(&format!("{place}: {}", note.text));
         }
     }
 }

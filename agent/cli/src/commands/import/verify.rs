@@ -239,22 +239,19 @@ fn show(comparison: &Comparison, spans: &Spans) {
         singles(job, "farm", &job.only_farm);
         if !job.without_log.is_empty() {
             let nodes: Vec<&str> = job.without_log.iter().map(String::as_str).collect();
-            out::line(&out::printable(&format!(
+            out::line(&format!(
                 "{}: no log of {} has the time of its instants",
                 job.job_id,
                 nodes.join(", ")
-            )));
+            ));
         } else if job.verdict == Verdict::NoLog {
-            out::line(&out::printable(&format!(
-                "{}: no log has the time of its instants",
-                job.job_id
-            )));
+            out::line(&format!("{}: no log has the time of its instants", job.job_id));
         }
         for user in &job.ran_as {
-            out::line(&out::printable(&format!(
+            out::line(&format!(
                 "{}: cron ran it as {user}, and the job names no user: write user = \"{user}\" into it",
                 job.job_id
-            )));
+            ));
         }
     }
     let Comparison { unknown, .. } = comparison;
@@ -264,7 +261,7 @@ fn show(comparison: &Comparison, spans: &Spans) {
         );
     }
     for command in unknown.iter().take(4 * SHOWN) {
-        out::line(&out::printable(&told(command)));
+        out::line(&told(command));
     }
     more(unknown.len(), 4 * SHOWN);
     out::line(&summary(comparison, &span(spans)));
@@ -280,11 +277,11 @@ fn singles(job: &Compared, who: &str, singles: &[Single]) {
             .why
             .as_ref()
             .map_or(String::new(), |why| format!("; the farm recorded {why}"));
-        out::line(&out::printable(&format!(
+        out::line(&format!(
             "{}: only {who} at {}{on}{why}",
             job.job_id,
             out::time(single.at)
-        )));
+        ));
     }
     more(singles.len(), SHOWN);
 }

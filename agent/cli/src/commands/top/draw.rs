@@ -159,7 +159,7 @@ pub(super) fn page(moment: &Moment, trouble: Option<&str>, width: usize, height:
     lines.push(foot.to_owned());
     lines
         .iter()
-        .map(|line| fit(&out::printable(line).replace('\t', " "), width))
+        .map(|line| fit(&out::one_line(line).replace('\t', " "), width))
         .collect()
 }
 
@@ -247,6 +247,12 @@ mod tests {
                 .collect(),
             queue: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_others_wrote_is_no_line_of_the_page() {
+        let lines = page(&moment(1, 1), Some("away\nfarm  all is well"), 80, 24);
+        assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:?}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ async fn read(db: &Db) -> Result<Moment, StoreError> {
 
 fn print(moment: &Moment) {
     for line in draw::head(moment) {
-        out::line(&out::printable(&line));
+        out::line(&line);
     }
     for list in draw::lists(moment) {
         out::line("");
