@@ -27,7 +27,7 @@ AS_KUSTOMIZE = {"podMonitor": {"enabled": True}, "jobs": {"hello.toml": HELLO}}
 VARIANTS = {
     "defaults": {},
     "as the base": AS_KUSTOMIZE,
-    "with users": {**AS_KUSTOMIZE, "users": True, "prune": True, "addressSuffix": "-a"},
+    "with users": {**AS_KUSTOMIZE, "users": True, "policy": {"users": ["farmhand", "nobody"]}, "prune": True, "addressSuffix": "-a"},
     "with a login for each node": {
         **AS_KUSTOMIZE,
         "database": {

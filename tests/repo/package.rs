@@ -63,17 +63,34 @@ fn everything_that_the_package_takes_is_there_or_made_by_the_build() {
 }
 
 #[test]
-fn the_shipped_policy_lets_no_job_run_as_root() {
-    let path = super::root().join("deploy/deb/policy.toml");
-    let rules = toml::from_str(&std::fs::read_to_string(&path).expect("the policy")).expect("rules");
+fn the_shipped_policies_let_jobs_run_as_the_user_that_is_made_for_them_alone() {
+    for file in [
+        "deploy/helm/farmhand/values.yaml",
+        "deploy/ansible/roles/farmhand/defaults/main.yml",
+    ] {
+        let text = super::read(file);
+        assert!(text.contains("users: [\"farmhand\"]\n"), "{file}");
+    }
+    for file in [
+        "deploy/deb/policy.toml",
+        "deploy/kubernetes/components/users/policy.toml",
+    ] {
+        allows_its_own_user_alone(&super::read(file));
+    }
+}
+
+fn allows_its_own_user_alone(text: &str) {
+    let rules = toml::from_str(text).expect("rules");
     let policy = Policy::Listed {
         file: "/etc/farmhand/policy.toml".to_owned(),
         rules,
         apart: None,
     };
     assert!(policy.check("root", 0, 0).is_err());
-    assert!(policy.check("mailer", 1000, 0).is_ok());
+    let refused = policy.check("mailer", 1000, 0).expect_err("it is not named");
+    assert!(refused.contains("add \"mailer\""), "{refused}");
     let user = policy.default_user().expect("a user for jobs without one");
+    assert!(policy.check(user, 999, 0).is_ok());
     let users = super::read("deploy/systemd/farmhand.sysusers");
     assert!(users.contains(&format!("\nu {user} ")));
     assert!(users.contains("\nu farmhand-agent "));

@@ -184,7 +184,9 @@ impl Policy {
                     (_, true, 0) => Err(format!(
                         "`users` in {file} has to name it: \"{ANYBODY}\" does not mean root"
                     )),
-                    _ => Err(format!("`users` in {file} does not name it")),
+                    _ => Err(format!(
+                        "`users` in {file} does not name it; add \"{name}\" there if its jobs may run on this node"
+                    )),
                 }
             }
         }
