@@ -289,3 +289,24 @@ async fn a_state_that_is_named_twice_has_its_runs_once() {
     let done = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
     assert_eq!(done["runs"].as_array().map(Vec::len), Some(2), "{done}");
 }
+
+#[tokio::test]
+async fn the_list_of_due_runs_and_the_action_below_it_are_of_the_same_runs() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 2, 0).await;
+    made(&f, "done", 0, 2).await;
+    let page = f.get(&token, "/runs?state=due").await.body;
+    assert_eq!(page.matches("<tr id=\"run-").count(), 2, "{page}");
+    assert!(page.contains(r#"<option value="due" selected>"#), "{page}");
+    let bearer = format!("Bearer {token}");
+    let form = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+    ];
+    for wrong in ["job=long&state=du&sure=yes", "state=due&jb=done&sure=yes"] {
+        let reply = send(f.port, "POST", "/act/cancel-runs", &form, wrong).await;
+        assert_eq!(reply.status, 400, "{wrong}: {reply:?}");
+    }
+    assert_eq!((counted(&f, "cancelled").await, counted(&f, "due").await), (0, 2));
+}

@@ -218,6 +218,68 @@ async fn what_a_route_cannot_read_is_a_problem_that_says_why() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_is_not_known_is_an_error_on_the_page_as_in_the_api() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    let mut wrong = Vec::new();
+    for (path, why) in [
+        ("/runs?state=faild", "faild"),
+        ("/runs?stat=failed", "stat"),
+        ("/runs?kind=adhoc", "kind"),
+        ("/jobs?state=faild", "faild"),
+        ("/jobs?kind=daily", "daily"),
+        ("/jobs?sort=size", "size"),
+        ("/jobs?nam=long", "nam"),
+        ("/nodes?state=gone", "gone"),
+        ("/nodes?sort=size", "size"),
+        ("/nodes?stat=ready", "stat"),
+        ("/pools?sort=size", "size"),
+        ("/pools?name=disk", "name"),
+        ("/events?about=nothing", "nothing"),
+        ("/events?jb=long", "jb"),
+        ("/ahead?for=day", "for"),
+        ("/?window=2h", "2h"),
+        ("/?jb=long", "jb"),
+        ("/jobs/long?when=12:00", "when"),
+        ("/runs/1?atempt=1", "atempt"),
+        ("/runs/1/log?lin=1", "lin"),
+        ("/runs/1/log.txt?atempt=1", "atempt"),
+        ("/runs/1/matches?q=a&atempt=1", "atempt"),
+        // What acts: a filter that is dropped would take everything.
+        ("/act/cancel-runs?job=long&state=du", "du"),
+        ("/act/cancel-runs?state=live&jb=long", "jb"),
+        ("/act/cancel-runs?state=live&job=&job=long", "job"),
+        ("/act/retry-runs?job=long&stat=lost", "stat"),
+        ("/act/cancel?run=1&fring=yes", "fring"),
+        ("/act/run?job=long&overlap=skp", "skp"),
+        ("/act/run?job=long&overlp=skip", "overlp"),
+        ("/api/v1/runs?stat=failed", "stat"),
+        ("/api/v1/pools?name=disk", "name"),
+    ] {
+        let reply = f.get(&token, path).await;
+        if reply.status != 400 || !reply.body.contains(why) {
+            wrong.push(format!("{path}: {}", reply.status));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // What the forms send, with what is left empty in them.
+    for path in [
+        "/runs?job=&state=due&node=&label=&param=&since=&until=&zone=",
+        "/jobs?name=&state=&kind=&label=",
+        "/jobs?state=overdue&sort=next",
+        "/nodes?state=&sort=running",
+        "/events?about=&job=&node=&run=&since=&until=",
+        "/?job=&window=15m",
+        "/jobs/long?at=",
+        "/jobs/long/matches?q=a&runs=100",
+        "/act/cancel-runs?job=long&state=due&upto=9&key=k",
+    ] {
+        let reply = f.get(&token, path).await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+    }
+}
+
 /// Questions of the agent to the database, by its own count.
 async fn asks(f: &Fixture) -> f64 {
     let of = ["op=\"reading_marks\""];

@@ -92,7 +92,6 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Plain {
     /// Only say what it would do
     #[serde(default)]
@@ -135,7 +134,6 @@ async fn submit(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct PauseQuery {
     /// Why, for the others
     reason: Option<String>,
@@ -211,7 +209,6 @@ async fn backfill(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct CancelQuery {
     /// Also the rest of this firing: all shards, or the runs of each node
     #[serde(default)]
@@ -239,7 +236,6 @@ async fn cancel(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct RetryQuery {
     /// Of a flow, only the tasks that did not succeed
     #[serde(default)]

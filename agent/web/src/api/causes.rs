@@ -18,7 +18,6 @@ pub(super) fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct AcknowledgeQuery {
     /// How long it does not lead, as in 2h; 8h when it is left out, at most 30d
     #[serde(rename = "for")]

@@ -20,7 +20,6 @@ pub fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct ListQuery {
     job: Option<String>,
     run: Option<i64>,

@@ -29,7 +29,6 @@ async fn farm(State(app): State<App>) -> Result<Json<FarmStatus>, Problem> {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct LanesQuery {
     /// An hour before `to` when it is left out.
     from: Option<Timestamp>,
@@ -67,7 +66,6 @@ async fn lanes(State(app): State<App>, Query(query): Query<LanesQuery>) -> Resul
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct AheadQuery {
     /// The next 24 hours, or the next 7 days; hours when it is left out.
     #[serde(default)]
@@ -85,7 +83,6 @@ async fn ahead(State(app): State<App>, Query(asked): Query<AheadQuery>) -> Resul
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct ExplainQuery {
     /// The due instant in question; now when it is left out.
     at: Option<Timestamp>,

@@ -28,7 +28,6 @@ pub fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// A part of the name.
     name: Option<String>,
@@ -93,7 +92,6 @@ async fn revisions(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct DiffQuery {
     /// The older revision; the one before `to` when it is left out.
     from: Option<i64>,
@@ -120,7 +118,6 @@ async fn diff(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct NextQuery {
     /// Instants strictly after this one; after now when it is left out.
     from: Option<Timestamp>,
@@ -150,7 +147,6 @@ async fn next(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct GridQuery {
     /// Runs, the newest first; 200 when it is left out.
     #[param(minimum = 1, maximum = 1000)]
@@ -180,7 +176,6 @@ async fn grid(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct DaysQuery {
     /// How many, today included; 90 when it is left out.
     #[param(minimum = 1, maximum = 90)]

@@ -25,7 +25,6 @@ pub fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct RangeQuery {
     /// The last or present one when it is left out.
     #[param(minimum = 0)]
@@ -76,7 +75,6 @@ async fn range(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct FollowQuery {
     /// Begin with this attempt; with the last or present one when it is left out.
     #[param(minimum = 0)]

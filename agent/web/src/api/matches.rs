@@ -34,7 +34,6 @@ fn sought(text: &str, ignore_case: bool, limit: Option<i64>) -> Result<Sought, P
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct RunQuery {
     /// The text, on one line.
     #[param(min_length = 1, max_length = 256)]
@@ -73,7 +72,6 @@ async fn of_run(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct JobQuery {
     /// The text, on one line.
     #[param(min_length = 1, max_length = 256)]

@@ -21,7 +21,6 @@ pub fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct NodesQuery {
     #[param(value_type = Option<farmhand_store::described::NodeState>)]
     state: Option<NodeState>,

@@ -33,7 +33,6 @@ async fn cordon(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct DrainQuery {
     /// A duration, as in 10m: what still runs after it is ended and runs elsewhere
     deadline: Option<String>,

@@ -12,7 +12,6 @@ use crate::Problem;
 /// Which page of a list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 pub struct PageQuery {
     /// `next` of the page before.
     pub cursor: Option<String>,
@@ -72,6 +71,36 @@ pub fn pair(what: &str, text: &str) -> Result<Option<(String, String)>, Problem>
             "{what}: expected name=value, found {text:?}"
         ))),
     }
+}
+
+/// A field of a form, which may be empty.
+pub fn maybe<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr<Err: Display>,
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    let word = Some(text.trim()).filter(|word| !word.is_empty());
+    word.map(|word| word.parse().map_err(de::Error::custom))
+        .transpose()
+}
+
+/// The line of a table of choices that begins with this word.
+///
+/// # Errors
+/// 400 for a word that is no choice.
+pub fn choice<'a, T>(
+    name: &str,
+    word: &str,
+    table: &'a [T],
+    first: fn(&T) -> &str,
+) -> Result<&'a T, Problem> {
+    let known = table.iter().find(|line| first(line) == word);
+    known.ok_or_else(|| {
+        let words: Vec<&str> = table.iter().map(first).filter(|word| !word.is_empty()).collect();
+        let words = words.join(", ");
+        Problem::bad_request(format!("{name}: invalid value {word:?}; expected {words}"))
+    })
 }
 
 /// Words with commas between them.

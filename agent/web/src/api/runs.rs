@@ -22,7 +22,6 @@ pub fn router() -> Routes {
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
 struct ListQuery {
     job: Option<String>,
     /// States with commas between them.

@@ -16,7 +16,7 @@ use super::layout::Section;
 use super::parts::time::{ago, clock};
 use super::parts::{empty, link, pager, words};
 use super::{Made, answer};
-use crate::api::query::run_number;
+use crate::api::query::{choice, run_number};
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -130,12 +130,10 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let (.., about) = *choice("about", &ask.about, &ABOUT, |(word, ..)| word)?;
     let kinds: Vec<EventKind> = match chosen(&ask.kind) {
         Some(word) => vec![word.parse().map_err(Problem::bad_request)?],
-        None => {
-            let about = ABOUT.iter().find(|(value, ..)| *value == ask.about);
-            about.map_or_else(Vec::new, |(.., kinds)| kinds.to_vec())
-        }
+        None => about.to_vec(),
     };
     let run = chosen(&ask.run).map(|text| run_number(&text)).transpose()?;
     let time = |name, text: &str| {

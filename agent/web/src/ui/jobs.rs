@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::reading::{self, JobItem, JobKind, JobOrder, JobState, JobsFilter, Paging};
+use farmhand_store::reading::{self, JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -15,29 +15,22 @@ use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
 use super::parts::{empty, link, none, pager_by_name};
 use super::{Made, answer};
-use crate::api::query::pair;
+use crate::api::query::{maybe, pair};
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Ask {
     name: String,
-    state: String,
-    kind: String,
+    #[serde(deserialize_with = "maybe")]
+    state: Option<JobCondition>,
+    #[serde(deserialize_with = "maybe")]
+    kind: Option<JobKind>,
     label: String,
-    sort: String,
+    #[serde(deserialize_with = "maybe")]
+    sort: Option<JobOrder>,
     cursor: String,
 }
-
-const STATES: [&str; 7] = [
-    "failing",
-    "overdue",
-    "running",
-    "enabled",
-    "observing",
-    "paused",
-    "disabled",
-];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
     answer(&app, &caller, made(&app, &ask).await)
@@ -48,10 +41,10 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
     let filter = JobsFilter {
         name: chosen(&ask.name),
-        state: ask.state.parse().ok(),
-        kind: ask.kind.parse().ok(),
+        state: ask.state,
+        kind: ask.kind,
         label: pair("label", &ask.label)?,
-        order: ask.sort.parse().unwrap_or_default(),
+        order: ask.sort.unwrap_or_default(),
     };
     let paging = Paging {
         cursor: chosen(&ask.cursor),
@@ -61,10 +54,14 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         reading::now(db).await?,
         reading::jobs(db, &filter, &paging).await?,
     );
+    let (state, kind) = (
+        ask.state.map_or("", JobCondition::as_str),
+        ask.kind.map_or("", JobKind::as_str),
+    );
     let fields: [(&str, &str); 4] = [
         ("name", &ask.name),
-        ("state", &ask.state),
-        ("kind", &ask.kind),
+        ("state", state),
+        ("kind", kind),
         ("label", &ask.label),
     ];
     let sort = Sort {
@@ -82,7 +79,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     };
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
-    let any = [&ask.name, &ask.state, &ask.kind, &ask.label, &ask.cursor];
+    let any = [&ask.name, state, kind, &ask.label, &ask.cursor];
     let content = html! {
         div class="head" { h1 class="grow" { "Jobs" } a href="/ahead" { "Schedule ahead" } }
         section class="card" {
@@ -115,14 +112,19 @@ fn filter_form(ask: &Ask) -> Markup {
             }
         }
     };
+    let states: Vec<&str> = JobCondition::ALL.iter().map(|state| state.as_str()).collect();
     let kinds: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let (state, kind) = (
+        ask.state.map_or("", JobCondition::as_str),
+        ask.kind.map_or("", JobKind::as_str),
+    );
     html! {
         form class="filter" method="get" action="/jobs" {
             label { "Name" input name="name" value=(ask.name) size="18" data-filter placeholder="part of it"; }
-            label { "State" (select("state", &ask.state, &STATES)) }
-            label { "Kind" (select("kind", &ask.kind, &kinds)) }
+            label { "State" (select("state", state, &states)) }
+            label { "Kind" (select("kind", kind, &kinds)) }
             label { "Label" input name="label" value=(ask.label) size="11" placeholder="role=batch"; }
-            @if !ask.sort.is_empty() { input type="hidden" name="sort" value=(ask.sort); }
+            @if let Some(sort) = ask.sort { input type="hidden" name="sort" value=(sort); }
             button { "Filter" }
         }
     }

@@ -18,34 +18,36 @@ use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
 use super::{Made, answer};
 use crate::api::nodes::no_node;
+use crate::api::query::{choice, maybe};
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Ask {
-    state: String,
+    #[serde(deserialize_with = "maybe")]
+    state: Option<NodeState>,
     sort: String,
     cursor: String,
 }
 
-const STATES: [&str; 8] = [
-    "", "ready", "blocked", "cordoned", "draining", "expired", "lost", "closed",
-];
+/// What the list can be sorted by; by address without one.
+const SORTS: [&str; 3] = ["", "state", "running"];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
     answer(&app, &caller, list(&app, &caller, &ask).await)
 }
 
 async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
+    choice("sort", &ask.sort, &SORTS, |word| word)?;
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let paging = Paging {
         cursor: Some(ask.cursor.clone()),
         limit: Some(MOST),
     };
-    let mut page = reading::nodes(db, ask.state.parse().ok(), &paging).await?;
+    let mut page = reading::nodes(db, ask.state, &paging).await?;
     // What one page holds is sorted; of more than that, only a part would be.
-    let fields: [(&str, &str); 1] = [("state", &ask.state)];
+    let fields: [(&str, &str); 1] = [("state", ask.state.map_or("", NodeState::as_str))];
     let sort = (page.next.is_none() && ask.cursor.is_empty()).then(|| Sort {
         path: "/nodes",
         fields: &fields,
@@ -64,7 +66,8 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                 form class="filter" method="get" action="/nodes" {
                     label { "State"
                         select name="state" data-filter {
-                            @for state in STATES { option value=(state) selected[state == ask.state] { (if state.is_empty() { "any" } else { state }) } }
+                            option value="" selected[ask.state.is_none()] { "any" }
+                            @for state in NodeState::ALL { option value=(state) selected[Some(*state) == ask.state] { (state) } }
                         }
                     }
                     @if !ask.sort.is_empty() { input type="hidden" name="sort" value=(ask.sort); }

@@ -13,6 +13,7 @@ use super::layout::Section;
 use super::parts::time::{ago, both, since, span};
 use super::parts::{empty, link, words};
 use super::{Made, answer, lanes, runs, verdict};
+use crate::api::query::choice;
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -41,10 +42,10 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
     let job = Some(ask.job.trim().to_owned()).filter(|j| !j.is_empty());
-    let (word, seconds) = *WINDOWS
-        .iter()
-        .find(|(word, _)| *word == ask.window)
-        .unwrap_or(&USUAL);
+    let (word, seconds) = match ask.window.as_str() {
+        "" => USUAL,
+        word => *choice("window", word, &WINDOWS, |(word, _)| word)?,
+    };
     let window = SignedDuration::from_secs(seconds);
     let farm = reading::farm(db).await?;
     let now = farm.db_now;

@@ -16,6 +16,7 @@ use super::parts::time::{ago, both, since};
 use super::parts::{cli, empty, link, meter, none, pager_by_name};
 use super::{Made, answer};
 use crate::api::nodes::no_pool;
+use crate::api::query::choice;
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -25,11 +26,15 @@ pub struct Ask {
     cursor: String,
 }
 
+/// What the list can be sorted by; by name without one.
+const SORTS: [&str; 3] = ["", "used", "waiting"];
+
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
     answer(&app, &caller, list(&app, &ask).await)
 }
 
 async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    choice("sort", &ask.sort, &SORTS, |word| word)?;
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let paging = Paging {

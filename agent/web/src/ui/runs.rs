@@ -10,13 +10,15 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde::de::value::{self, MapDeserializer};
 
 use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::time::{ago, ran, since, took};
 use super::parts::{empty, link, none, pager, words};
 use super::{Made, answer};
-use crate::api::query::pair;
+use crate::api::query::{choice, pair};
+use crate::extract::names;
 use crate::{App, Caller, Problem, Query};
 
 /// The filter as it stands in the address.
@@ -36,7 +38,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// The fields of the filter, as the address has them.
+    /// The fields of the filter, as the address has them: whatever acts on what is shown reads all of them.
     fn fields(&self) -> [(&'static str, &str); 8] {
         [
             ("job", &self.job),
@@ -50,6 +52,36 @@ impl Ask {
         ]
     }
 
+    /// From what a form sent; what the filter does not have is left to others.
+    pub fn of(sent: &[(String, String)]) -> Result<Self, Problem> {
+        let known = names::<Self>().unwrap_or_default();
+        let pairs = (sent.iter()).filter(|(name, _)| known.contains(&name.as_str()));
+        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+        let ask: Result<Self, value::Error> = Self::deserialize(MapDeserializer::new(pairs));
+        ask.map_err(|e| Problem::bad_request(e.to_string()))
+    }
+
+    /// What the list shows, and so what is acted on below it.
+    pub fn filter(&self, now: Timestamp) -> Result<RunFilter, Problem> {
+        let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+        let zone = zone(&self.zone)?;
+        let time = |name, text: &str| {
+            chosen(text)
+                .map(|text| past_moment(name, &text, now, &zone))
+                .transpose()
+        };
+        Ok(RunFilter {
+            job: chosen(&self.job),
+            states: states(&self.state)?.to_vec(),
+            node: chosen(&self.node),
+            since: time("since", &self.since)?,
+            until: time("until", &self.until)?,
+            label: pair("label", &self.label)?,
+            param: pair("param", &self.param)?,
+            ..RunFilter::default()
+        })
+    }
+
     /// Whether anything is filtered; a zone alone filters nothing.
     fn filters(&self) -> bool {
         (self.fields().iter()).any(|(name, value)| *name != "zone" && !value.is_empty())
@@ -57,10 +89,11 @@ impl Ask {
 }
 
 /// What the choice of states offers: its value, its word and the states it means.
-const CHOICES: [(&str, &str, &[RunState]); 10] = [
+const CHOICES: [(&str, &str, &[RunState]); 11] = [
     ("", "any", &[]),
     ("live", "due or running", &[RunState::Due, RunState::Running]),
     ("bad", "unsuccessful", RunState::FAILURES),
+    ("due", "due", &[RunState::Due]),
     ("running", "running", &[RunState::Running]),
     ("succeeded", "succeeded", &[RunState::Succeeded]),
     ("failed", "failed", &[RunState::Failed]),
@@ -75,13 +108,12 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 }
 
 /// The states that a word of the filter means; none of "any".
-pub fn states(word: &str) -> &'static [RunState] {
-    let choice = CHOICES.iter().find(|(value, ..)| *value == word);
-    choice.map_or(&[], |(.., states)| *states)
+fn states(word: &str) -> Result<&'static [RunState], Problem> {
+    Ok(choice("state", word, &CHOICES, |(word, ..)| word)?.2)
 }
 
 /// The zone of the filter's times.
-pub fn zone(name: &str) -> Result<TimeZone, Problem> {
+fn zone(name: &str) -> Result<TimeZone, Problem> {
     match name.trim() {
         "" => Ok(TimeZone::UTC),
         name => TimeZone::get(name).map_err(|_| {
@@ -94,25 +126,9 @@ pub fn zone(name: &str) -> Result<TimeZone, Problem> {
 async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
-    let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
-    let zone = zone(&ask.zone)?;
-    let time = |name, text: &str| {
-        chosen(text)
-            .map(|text| past_moment(name, &text, now, &zone))
-            .transpose()
-    };
-    let filter = RunFilter {
-        job: chosen(&ask.job),
-        states: states(&ask.state).to_vec(),
-        node: chosen(&ask.node),
-        since: time("since", &ask.since)?,
-        until: time("until", &ask.until)?,
-        label: pair("label", &ask.label)?,
-        param: pair("param", &ask.param)?,
-        ..RunFilter::default()
-    };
+    let filter = ask.filter(now)?;
     let paging = Paging {
-        cursor: chosen(&ask.cursor),
+        cursor: Some(ask.cursor.clone()).filter(|cursor| !cursor.is_empty()),
         limit: Some(50),
     };
     let page = reading::runs(db, &filter, &paging).await?;

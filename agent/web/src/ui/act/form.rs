@@ -8,7 +8,9 @@ use maud::{Markup, html};
 use super::many;
 use crate::api::jobs::no_job;
 use crate::api::query::run_number;
+use crate::extract::{names, only};
 use crate::ui::parts::link;
+use crate::ui::runs;
 use crate::{App, Problem};
 use farmhand_control::{Action, BulkAction};
 
@@ -65,6 +67,40 @@ impl Verb {
         }
     }
 
+    /// The names that its form has; parameters are beside them.
+    fn names(self) -> Vec<&'static str> {
+        if self.bulk().is_some() {
+            let filter = names::<runs::Ask>().unwrap_or_default();
+            return [filter, &many::OWN].concat();
+        }
+        let chosen: &[&str] = match self {
+            Self::Run => &["overlap"],
+            Self::Pause => &["reason"],
+            Self::Cancel => &["firing"],
+            Self::Retry => &["from_failed"],
+            Self::Drain => &["deadline"],
+            Self::Acknowledge => &["for", "note"],
+            _ => &[],
+        };
+        [&[self.about(), "key", "sure"], chosen].concat()
+    }
+
+    /// What is misspelt, or said twice, is not dropped: the rest would be done to more than was meant.
+    fn check(self, fields: &[(String, String)]) -> Result<(), Problem> {
+        let mut named = fields.to_vec();
+        named.retain(|(name, _)| self != Self::Run || !name.starts_with(PARAM));
+        only(&named, &self.names())?;
+        let many = |name: &str| self.bulk().is_some() && name == "run";
+        let twice = fields
+            .iter()
+            .enumerate()
+            .find(|(at, (name, _))| !many(name) && fields[..*at].iter().any(|(before, _)| before == name));
+        match twice {
+            Some((_, (name, _))) => Err(Problem::bad_request(format!("{name} is there twice"))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it ends something.
     pub fn ends(self) -> bool {
         matches!(self, Self::Cancel | Self::CancelMany | Self::Drain)
@@ -97,6 +133,7 @@ impl Asked {
     /// # Errors
     /// When it is not said what it is about, or the job cannot be read.
     pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
+        verb.check(fields)?;
         let field = |wanted: &str| many::field(fields, wanted);
         if let Some(bulk) = verb.bulk() {
             return Self::many(app, verb, bulk, fields).await;
@@ -118,7 +155,8 @@ impl Asked {
             Verb::Run => {
                 let spec = spec(app, &about).await?;
                 asked.params = spec.params.clone().into_iter().collect();
-                submission(&about, &spec, fields, field("overlap"))
+                let overlap = field("overlap").map_or(Ok(Overlap::Allow), str::parse);
+                submission(&about, &spec, fields, overlap.map_err(Problem::bad_request)?)
             }
             Verb::Pause => Ok(Action::Pause {
                 job: about,
@@ -308,7 +346,7 @@ fn submission(
     job: &str,
     spec: &JobSpec,
     fields: &[(String, String)],
-    overlap: Option<&str>,
+    overlap: Overlap,
 ) -> Result<Action, Problem> {
     let given: Vec<(String, String)> = fields
         .iter()
@@ -316,9 +354,6 @@ fn submission(
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let params = parse_params(spec, &given).map_err(|e| Problem::bad_request(e.to_string()))?;
-    let overlap = overlap
-        .and_then(|rule| rule.parse().ok())
-        .unwrap_or(Overlap::Allow);
     Ok(Action::Submit {
         job: job.to_owned(),
         params,

@@ -1,14 +1,16 @@
 //! Which runs are meant: those that are ticked, or all that the filter of the list shows.
 
-use farmhand_control::{BulkAction, Chosen, past_moment};
+use farmhand_control::{BulkAction, Chosen};
 use farmhand_core::run::RunState;
 use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter};
-use jiff::Timestamp;
 
 use crate::Problem;
-use crate::api::query::{pair, run_number};
+use crate::api::query::run_number;
 use crate::ui::runs;
+
+/// What a form sends beside the filter of the list.
+pub const OWN: [&str; 5] = ["run", "upto", "from_failed", "key", "sure"];
 
 /// What a field holds, unless it is empty.
 pub fn field<'a>(fields: &'a [(String, String)], wanted: &str) -> Option<&'a str> {
@@ -20,29 +22,21 @@ pub fn field<'a>(fields: &'a [(String, String)], wanted: &str) -> Option<&'a str
 
 /// Read from the list's fields. What was made after the page that asks is not meant.
 pub async fn chosen(db: &Db, bulk: BulkAction, fields: &[(String, String)]) -> Result<Chosen, Problem> {
-    let field = |wanted: &str| field(fields, wanted);
-    let (now, zone) = (
-        reading::now(db).await?,
-        runs::zone(field("zone").unwrap_or_default())?,
-    );
-    let time = |name: &str| -> Result<Option<Timestamp>, Problem> {
-        let given = field(name).map(|text| past_moment(name, text, now, &zone));
-        Ok(given.transpose()?)
-    };
+    let shown = runs::Ask::of(fields)?.filter(reading::now(db).await?)?;
     let ticked = fields.iter().filter(|(name, _)| name == "run");
-    let upto = match field("upto") {
+    let upto = match field(fields, "upto") {
         Some(text) => Some(run_number(text)?),
         None => newest(db).await?,
     };
     Ok(Chosen {
         runs: ticked.map(|(_, run)| run_number(run)).collect::<Result<_, _>>()?,
-        job: field("job").map(str::to_owned),
-        states: states(bulk, field("state").unwrap_or_default())?,
-        node: field("node").map(str::to_owned),
-        label: pair("label", field("label").unwrap_or_default())?,
-        param: pair("param", field("param").unwrap_or_default())?,
-        since: time("since")?,
-        until: time("until")?,
+        job: shown.job,
+        states: fitting(bulk, shown.states)?,
+        node: shown.node,
+        label: shown.label,
+        param: shown.param,
+        since: shown.since,
+        until: shown.until,
         upto,
     })
 }
@@ -53,14 +47,10 @@ async fn newest(db: &Db) -> Result<Option<i64>, Problem> {
 }
 
 /// Of the states that the list shows, those that this can be done with. None of a list of all states: that is no choice.
-fn states(bulk: BulkAction, word: &str) -> Result<Vec<RunState>, Problem> {
-    let shown = runs::states(word);
-    if shown.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut fit = shown.to_vec();
+fn fitting(bulk: BulkAction, shown: Vec<RunState>) -> Result<Vec<RunState>, Problem> {
+    let (any, mut fit) = (shown.is_empty(), shown);
     fit.retain(|state| state.is_final() == (bulk == BulkAction::Retry));
-    if fit.is_empty() {
+    if fit.is_empty() && !any {
         return Err(Problem::bad_request(match bulk {
             BulkAction::Cancel => "all of these runs have ended",
             BulkAction::Retry => "none of these runs has ended",

@@ -15,6 +15,7 @@ use super::layout::Section;
 use super::parts::link;
 use super::parts::time::bytes;
 use super::{Made, answer};
+use crate::api::query::maybe;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Which stretch; the last one when nothing is said.
@@ -139,15 +140,6 @@ pub struct Searched {
     pub runs: Option<i64>,
     /// And only those before this one.
     pub before: Option<i64>,
-}
-
-/// A field of a form may be empty.
-fn maybe<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
-    let text = String::deserialize(from)?;
-    let number = Some(text.as_str()).filter(|text| !text.is_empty());
-    number
-        .map(|text| text.parse().map_err(serde::de::Error::custom))
-        .transpose()
 }
 
 /// The form that searches output: of a run, or of a job's last runs.
