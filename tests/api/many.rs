@@ -116,7 +116,7 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     let f = Fixture::new().await;
     let token = f.token("ops", "operator", "1h");
     made(&f, "done", 1, 4).await;
-    let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z"}).to_string();
+    let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z", "all": true}).to_string();
     let bearer = format!("Bearer {token}");
     let headers = [
         ("Authorization", bearer.as_str()),
@@ -137,7 +137,8 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     // Also when what it made matches the choice itself.
     let new = again["runs"][0].as_i64().expect("a number");
     super::actions::until(&f, new, "succeeded").await;
-    let more = json!({"state": ["failed", "succeeded"], "since": "2020-01-01T00:00:00Z"}).to_string();
+    let more =
+        json!({"state": ["failed", "succeeded"], "since": "2020-01-01T00:00:00Z", "all": true}).to_string();
     let repeated = send(f.port, "POST", path, &headers, &more).await.json();
     assert_eq!(repeated["runs"], again["runs"]);
     for question in ["firing=true", "firing=true&preview=true"] {
@@ -285,7 +286,7 @@ async fn a_state_that_is_named_twice_has_its_runs_once() {
     made(&f, "done", 0, 2).await;
     let list = f.get(&token, "/api/v1/runs?state=failed,failed").await.json();
     assert_eq!(list["items"].as_array().map(Vec::len), Some(2), "{list}");
-    let choice = json!({"state": ["failed", "failed"]}).to_string();
+    let choice = json!({"state": ["failed", "failed"], "all": true}).to_string();
     let done = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
     assert_eq!(done["runs"].as_array().map(Vec::len), Some(2), "{done}");
 }
@@ -309,4 +310,48 @@ async fn the_list_of_due_runs_and_the_action_below_it_are_of_the_same_runs() {
         assert_eq!(reply.status, 400, "{wrong}: {reply:?}");
     }
     assert_eq!((counted(&f, "cancelled").await, counted(&f, "due").await), (0, 2));
+}
+
+#[tokio::test]
+async fn the_page_lists_what_is_run_again_before_it_is() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "done", 0, 3).await;
+    let newest: i64 = f.farm.value("SELECT max(run_id) FROM farmhand.run_history").await;
+    let asks = f.get(&token, "/act/retry-runs?job=done&state=failed").await.body;
+    for said in [
+        format!("run {newest}</a> of done, failed, due 2"),
+        "2 runs of earlier firings are left out".to_owned(),
+        "name=\"all\"".to_owned(),
+    ] {
+        assert!(asks.contains(&said), "{said}: {asks}");
+    }
+    let all = f
+        .get(&token, "/act/retry-runs?job=done&state=failed&all=yes")
+        .await
+        .body;
+    assert!(
+        all.contains("3 runs of done are run again") && all.contains("--all --yes"),
+        "{all}"
+    );
+    let choice = json!({"job": "done"}).to_string();
+    let preview = f
+        .post(&token, "/api/v1/runs/retry?preview=true", &choice)
+        .await
+        .json();
+    assert_eq!(preview["chosen"][0]["run_id"], newest, "{preview}");
+    let off = "UPDATE farmhand.job SET enabled = false WHERE job_id = 'done'";
+    f.farm.sql.batch_execute(off).await.expect("disabled");
+    for path in [
+        "/api/v1/runs/retry?preview=true".to_owned(),
+        "/api/v1/runs/retry".to_owned(),
+    ] {
+        let refused = f.post(&token, &path, &choice).await.problem(409);
+        assert_eq!(refused["title"], "done is not enabled", "{path}");
+    }
+    let refused = f
+        .post(&token, &format!("/api/v1/runs/{newest}/retry?preview=true"), "")
+        .await
+        .problem(409);
+    assert_eq!(refused["title"], "done is not enabled");
 }

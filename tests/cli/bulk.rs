@@ -113,14 +113,15 @@ async fn last_nights_failures_are_run_again_by_one_command() {
     farm.run(&["run", "retry", "--since", "8h"]).refused(
         4,
         &[
-            "this would run 3 runs of 2 jobs again",
+            "this would run 2 runs of 2 jobs again",
+            "1 run of an earlier firing is left out, and taken with `all`",
             "nothing was run",
             "add --yes",
         ],
     );
     assert_eq!(live(&farm), 0);
     let done = farm
-        .run(&["run", "retry", "--since", "8h", "--yes", "--json"])
+        .run(&["run", "retry", "--since", "8h", "--all", "--yes", "--json"])
         .json();
     let made: Vec<_> = (done.as_array().unwrap().iter()).map(|r| &r["result"]).collect();
     assert_eq!(made, ["retried", "retried", "retried"], "{done:#}");
@@ -252,4 +253,96 @@ async fn the_rest_of_firings_is_counted_before_it_is_confirmed() {
     client.batch_execute(earlier).await.unwrap();
     farm.run(&["run", "cancel", "--until", "1h", "--firing"])
         .refused(4, &["this would cancel 3 runs of shards"]);
+}
+
+/// How many runs of `a` are due, and how many of them may begin.
+async fn due_and_free(farm: &Farm) -> (i64, i64) {
+    let sql =
+        "SELECT count(*), count(*) FILTER (WHERE gate IS NULL) FROM farmhand.run_live WHERE job_id = 'a'";
+    let row = farm.db.client().await.query_one(sql, &[]).await.unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_job_that_failed_four_times_one_run_is_run_again_and_with_all_one_after_the_other() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\noverlap = 'skip'\n");
+    for hours in [5, 4, 3, 2] {
+        ended(&farm, "a", "failed", hours).await;
+    }
+    farm.run(&["run", "retry", "--job", "a"]).refused(
+        4,
+        &["this would run 1 run of a again", "run 4 of a, failed, due 2"],
+    );
+    farm.run(&["run", "retry", "--job", "a", "--yes"]).ok();
+    assert_eq!(due_and_free(&farm).await, (1, 1));
+    // What is the newest is not another one because it was run again.
+    let again = farm.run(&["run", "retry", "--job", "a", "--yes"]).ok();
+    assert!(again.err.contains("no run matches"), "{again:?}");
+    farm.run(&["run", "retry", "--job", "a", "--all", "--yes"]).ok();
+    assert_eq!(due_and_free(&farm).await, (4, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_run_again_of_a_firing_is_all_that_failed_of_it() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\noverlap = 'skip'\ninstances = 3\n");
+    farm.run(&["job", "run", "a"]).ok();
+    farm.run(&["job", "run", "a"]).ok();
+    let fail = "WITH gone AS (DELETE FROM farmhand.run_live r RETURNING r)
+        INSERT INTO farmhand.run_history SELECT k.* FROM gone g
+        CROSS JOIN LATERAL farmhand.ended(g.r, CASE WHEN (g.r).instance = 1 THEN 'cancelled' ELSE 'failed' END, NULL, 'holder') k";
+    farm.db.client().await.batch_execute(fail).await.unwrap();
+    farm.run(&["run", "retry", "--job", "a", "--yes"]).ok();
+    assert_eq!(due_and_free(&farm).await, (2, 2), "two shards of one firing");
+    let newest = "SELECT count(*) FROM farmhand.run_live WHERE firing = (SELECT max(firing) FROM farmhand.run_history)";
+    let of_it: i64 = farm
+        .db
+        .client()
+        .await
+        .query_one(newest, &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(of_it, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_must_not_run_is_not_run_again() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    ended(&farm, "a", "failed", 2).await;
+    farm.apply(&JOBS.replacen("command", "enabled = false\ncommand", 1));
+    for again in [
+        &["run", "retry", "1"][..],
+        &["run", "retry", "--job", "a", "--yes"],
+    ] {
+        farm.run(again).refused(4, &["is not enabled", "enabled = true"]);
+    }
+    farm.run(&["job", "backfill", "a", "--from", "2026-01-01"])
+        .refused(4, &["is not enabled"]);
+    assert_eq!(live(&farm), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_line_of_a_job_that_must_not_run_is_replayed() {
+    let farm = Farm::new().await;
+    let stream = |key: &str| format!("[job.a]\ncommand = ['true']\n{key}\n[job.a.stream]\nfile = '/l'\n");
+    farm.apply(&stream(""));
+    ended(&farm, "a", "failed", 2).await;
+    let line = "INSERT INTO farmhand.stream_item (run_id, item, outcome, attempt, failures, line, stored_at)
+        VALUES (1, 7, 'failed', 1, 3, 'seven', now())";
+    farm.db.client().await.batch_execute(line).await.unwrap();
+    for (key, why) in [
+        ("enabled = false", "is not enabled"),
+        ("observe = true\nschedule = '@daily'", "observes"),
+    ] {
+        farm.apply(&stream(key));
+        farm.run(&["run", "replay", "1"])
+            .refused(4, &["the job of run 1", why]);
+        assert_eq!(live(&farm), 0);
+    }
+    farm.apply(&stream(""));
+    farm.run(&["run", "replay", "1"]).ok();
+    assert_eq!(live(&farm), 1);
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
-use farmhand_store::jobs::submit;
+use farmhand_store::jobs::{Retried, Wish, retry_one, submit};
 use farmhand_store::protocol::{Claimed, finish, fire, overdue, settle};
 use farmhand_store::{Db, LeaseIdentity, Note};
 use serde_json::json;
@@ -196,4 +196,86 @@ async fn the_holder_of_a_run_that_is_replaced_is_told_at_once() {
     let second = claims(&farm, &me).await.remove(0);
     ends(&farm, success(&me, &second)).await;
     assert_eq!(told_to_end(&mut notes).await, (old.run_id, "a".to_owned()));
+}
+
+/// Ended runs of the job `j`, the oldest first.
+async fn all_failed(farm: &Farm) -> Vec<i64> {
+    let fail = "WITH gone AS (DELETE FROM farmhand.run_live r WHERE r.job_id = 'j' RETURNING r), kept AS (
+            INSERT INTO farmhand.run_history SELECT k.* FROM gone g
+            CROSS JOIN LATERAL farmhand.ended(g.r, 'failed', NULL, 'holder') k RETURNING run_id)
+        SELECT array_agg(run_id ORDER BY run_id) FROM kept";
+    farm.sql.query_one(fail, &[]).await.unwrap().get(0)
+}
+
+async fn runs_again(farm: &Farm, run_id: i64) -> i64 {
+    let wish = Wish {
+        by: "eve",
+        from_failed: false,
+        once: None,
+        told: true,
+        queued: true,
+    };
+    match retry_one(&farm.db, run_id, wish).await.unwrap() {
+        Retried::Run(new) => new,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn runs_that_are_run_again_together_begin_one_after_the_other_on_each_node() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let each = JobSpec {
+        overlap: Overlap::Skip,
+        run_on: RunOn::EachNode,
+        ..spec()
+    };
+    farm.job("j", each, None).await;
+    for _ in 0..2 {
+        submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    }
+    for run in all_failed(&farm).await {
+        runs_again(&farm, run).await;
+    }
+    let mut of_a = claims(&farm, &a).await;
+    assert_eq!((of_a.len(), claims(&farm, &b).await.len()), (1, 1));
+    // Another node's end lets nothing go here, one's own does.
+    finish(&farm.db, &[success(&a, &of_a.remove(0))]).await.unwrap();
+    assert_eq!(
+        (claims(&farm, &a).await.len(), claims(&farm, &b).await.len()),
+        (1, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_is_run_again_waits_for_one_by_hand_and_not_where_runs_may_overlap() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job(
+        "j",
+        JobSpec {
+            overlap: Overlap::Skip,
+            ..spec()
+        },
+        None,
+    )
+    .await;
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let failed = all_failed(&farm).await[0];
+    let by_hand = by_hand(&farm, &me).await;
+    runs_again(&farm, failed).await;
+    assert_eq!(claims(&farm, &me).await.len(), 0);
+    finish(&farm.db, &[success(&me, &by_hand)]).await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 1);
+    farm.job(
+        "j",
+        JobSpec {
+            overlap: Overlap::Allow,
+            ..spec()
+        },
+        None,
+    )
+    .await;
+    runs_again(&farm, failed).await;
+    assert_eq!(claims(&farm, &me).await.len(), 1);
 }

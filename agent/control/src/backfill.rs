@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::due_now;
 use super::jobs::{no_job, spec};
-use super::runs::observes;
+use super::runs::{disabled, may_run, observes};
 use crate::{Kind, Refusal, moment};
 
 /// Instants looked at by one command.
@@ -70,7 +70,7 @@ impl Plan {
 /// What the schedule says about a stretch of the past; `looking` hears of every thousandth instant.
 ///
 /// # Errors
-/// 2 for times that are none, 4 for a job without instants and a stretch that has too many.
+/// 2 for times that are none, 4 for a job that must not run or is without instants, and a stretch that has too many.
 pub async fn plan(
     db: &Db,
     row: &Listed,
@@ -79,6 +79,7 @@ pub async fn plan(
     now: Timestamp,
     mut looking: impl FnMut(usize, Timestamp),
 ) -> Result<Plan, Refusal> {
+    may_run(row)?;
     let of = spec(row)?;
     let (schedule, policy) = due::compile(&row.job_id, &of).map_err(due_now::unusable)?;
     if !schedule.has_instants() {
@@ -153,9 +154,7 @@ pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i6
         Backfilled::Changed => {
             Err(refused(format!("{name} was changed meanwhile")).next("look at it, then try again"))
         }
-        Backfilled::Disabled => {
-            Err(refused(format!("{name} is not enabled")).next("apply it with enabled = true"))
-        }
+        Backfilled::Disabled => Err(disabled(name)),
         Backfilled::Observes => Err(observes(name)),
         Backfilled::NoNode => Err(
             refused(format!("{name} runs on each node, and no node is ready for it"))

@@ -1,6 +1,7 @@
 //! Many runs at once, chosen by what they have in common.
 
-use std::collections::BTreeSet;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
 
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
@@ -8,6 +9,8 @@ use farmhand_store::jobs::{Once, made_with, retried_runs};
 use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
 use farmhand_store::{Db, StoreError, restrictions};
 use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{Kind, Refusal, jobs as job, runs};
 
@@ -64,17 +67,22 @@ pub struct Chosen {
     pub until: Option<Timestamp>,
     /// No run that was made after this one: those that a preview did not show.
     pub upto: Option<i64>,
+    /// To be run again: every run that matches, and not only those of the newest firing of each job.
+    pub all: bool,
 }
 
 /// One of them, as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Picked {
     /// The run.
     pub run_id: i64,
     /// Its job.
     pub job_id: String,
     /// Its state when it was picked.
+    #[schema(value_type = farmhand_store::described::RunState)]
     pub state: RunState,
+    /// The instant that it is for.
+    pub due_at: Timestamp,
 }
 
 /// What a choice found.
@@ -84,16 +92,27 @@ pub struct Found {
     pub runs: Vec<Picked>,
     /// To be run again: how many more match that a later retry repeats. Chosen again, they would be done twice.
     pub retried: usize,
+    /// To be run again: how many more match of firings before the newest of their job.
+    pub older: usize,
 }
 
 impl Found {
     /// What is left out, in words.
     pub fn left_out(&self) -> Option<String> {
-        match self.retried {
+        let retried = match self.retried {
             0 => None,
             1 => Some("1 run was run again already and is left out".to_owned()),
             n => Some(format!("{n} runs were run again already and are left out")),
-        }
+        };
+        let older = match self.older {
+            0 => None,
+            1 => Some("1 run of an earlier firing is left out, and taken with `all`".to_owned()),
+            n => Some(format!(
+                "{n} runs of earlier firings are left out, and taken with `all`"
+            )),
+        };
+        let both: Vec<String> = retried.into_iter().chain(older).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
     /// Takes out the runs of jobs that the login, or the token that it acts for, may not act on.
@@ -136,6 +155,7 @@ impl Chosen {
                 run_id: row.run_id,
                 job_id: row.job_id,
                 state: row.state,
+                due_at: row.due_at,
             });
         }
         if named.is_empty() {
@@ -186,7 +206,8 @@ impl Chosen {
             let due = self.since.is_none_or(|t| run.due_at >= t) && self.until.is_none_or(|t| run.due_at < t);
             (ended || due) && self.upto.is_none_or(|last| run.run_id <= last)
         };
-        let mut found = Found::default();
+        let (mut found, mut newest) = (Found::default(), Newest::default());
+        let only_newest = ended && !self.all;
         let mut paging = Paging::first(MOST);
         let mut looked = 0;
         while looked < LOOKED_THROUGH {
@@ -208,19 +229,28 @@ impl Chosen {
                 Vec::new()
             };
             found.retried += retried.len();
-            let again = items.into_iter().filter(|run| !retried.contains(&run.run_id));
-            found.runs.extend(again.map(|run| Picked {
-                run_id: run.run_id,
-                job_id: run.job_id,
-                state: run.state,
-            }));
+            for run in items {
+                let again = !retried.contains(&run.run_id);
+                if only_newest {
+                    newest.take(run, again);
+                } else if again {
+                    found.runs.push(picked(run));
+                }
+            }
             if found.runs.len() > most {
                 return Err(too_many(most));
             }
-            match page.next {
-                Some(next) => paging.cursor = Some(next),
-                None => return Ok(found),
+            if let Some(next) = page.next {
+                paging.cursor = Some(next);
+                continue;
             }
+            if only_newest {
+                (found.runs, found.older) = newest.runs();
+            }
+            return match found.runs.len() > most {
+                true => Err(too_many(most)),
+                false => Ok(found),
+            };
         }
         let n = found.runs.len();
         let what =
@@ -251,7 +281,54 @@ impl Chosen {
         add("--param", self.param.as_ref().map(pair));
         add("--since", self.since.map(|at| at.to_string()));
         add("--until", self.until.map(|at| at.to_string()));
-        text + " --yes"
+        text + if self.all { " --all --yes" } else { " --yes" }
+    }
+}
+
+fn picked(run: RunItem) -> Picked {
+    Picked {
+        run_id: run.run_id,
+        job_id: run.job_id,
+        state: run.state,
+        due_at: run.due_at,
+    }
+}
+
+/// Of each job the newest firing: all its shards and nodes. Of a table job, that of each row; of a continuous one, that of each shard.
+#[derive(Default)]
+struct Newest {
+    of: BTreeMap<(String, Option<String>, i32), (Timestamp, i64, Vec<Picked>)>,
+    older: usize,
+}
+
+impl Newest {
+    /// A firing whose runs were run `again` already is the newest all the same: an older one is not taken in its place.
+    fn take(&mut self, run: RunItem, again: bool) {
+        let round = run.firing.is_none() && run.instances > 1;
+        let group = (
+            run.job_id.clone(),
+            run.key.clone(),
+            if round { run.instance } else { 0 },
+        );
+        let (due_at, firing) = (run.due_at, run.firing.unwrap_or(run.run_id));
+        let newest = self.of.entry(group).or_insert((due_at, firing, Vec::new()));
+        match (due_at, firing).cmp(&(newest.0, newest.1)) {
+            Ordering::Less => self.older += usize::from(again),
+            Ordering::Equal if again => newest.2.push(picked(run)),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                self.older += newest.2.len();
+                let runs = if again { vec![picked(run)] } else { Vec::new() };
+                *newest = (due_at, firing, runs);
+            }
+        }
+    }
+
+    /// The runs, the newest first, and how many more there are.
+    fn runs(self) -> (Vec<Picked>, usize) {
+        let mut runs: Vec<Picked> = self.of.into_values().flat_map(|(.., runs)| runs).collect();
+        runs.sort_by_key(|run| Reverse(run.run_id));
+        (runs, self.older)
     }
 }
 

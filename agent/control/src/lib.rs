@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-pub use bulk::{BulkAction, Chosen};
+pub use bulk::{BulkAction, Chosen, Picked};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
 pub use refusal::{Kind, Refusal};
@@ -161,6 +161,10 @@ pub struct Answer {
     pub cli: String,
     /// Runs that were made, ended or freed.
     pub runs: Vec<i64>,
+    /// Of a preview that is about many runs: these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub chosen: Vec<Picked>,
 }
 
 /// What a cause is wrong with.

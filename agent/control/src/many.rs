@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
-use farmhand_store::jobs;
+use farmhand_store::jobs::{self, Wish};
 use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use crate::bulk::{BulkAction, Chosen, counted};
+use crate::bulk::{BulkAction, Chosen, Picked, counted};
 use crate::perform::Said;
-use crate::{By, Refusal, runs};
+use crate::{By, Refusal, jobs as job, runs};
 
 /// Cancels or retries each of these runs. Of several tells one event, written before the first of them is touched; a run
 /// by itself has the event of its own. `told` hears what became of each: the run that was cancelled or made and a
@@ -31,6 +31,11 @@ pub async fn each(
     let many = runs.len() > 1;
     if many {
         tell(db, bulk, chosen, runs, by.who).await?;
+    }
+    // What waits for its turn is run in the order of its time.
+    let mut runs = runs.to_vec();
+    if bulk == BulkAction::Retry {
+        runs.sort_unstable();
     }
     let mut done = 0;
     for run in runs.iter().copied() {
@@ -72,7 +77,18 @@ async fn retry(
 ) -> Result<(i64, String), Refusal> {
     let new = runs::again(
         run,
-        jobs::retry_one(db, run, by.who, from_failed, by.once, many).await?,
+        jobs::retry_one(
+            db,
+            run,
+            Wish {
+                by: by.who,
+                from_failed,
+                once: by.once,
+                told: many,
+                queued: true,
+            },
+        )
+        .await?,
     )?;
     Ok((new, format!("run {run} is run again as run {new}")))
 }
@@ -115,6 +131,10 @@ pub(crate) async fn perform(
     // What ended, or has not ended, since it was ticked.
     let (items, others): (Vec<_>, Vec<_>) =
         (found.runs.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
+    let (items, stopped) = match bulk {
+        BulkAction::Retry => runnable(db, items).await?,
+        BulkAction::Cancel => (items, Vec::new()),
+    };
     if items.is_empty() && !beyond.is_empty() {
         return Ok(format!(
             "{} match, which you may not act on; there is nothing to do",
@@ -133,7 +153,7 @@ pub(crate) async fn perform(
     let unsure = unsure.count();
     let twice = (bulk == BulkAction::Retry && unsure > 0)
         .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
-    let (mut done, mut refused) = (Vec::new(), others.len());
+    let (mut done, mut refused) = (Vec::new(), others.len() + stopped.len());
     if commit {
         let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
         let told = |_, result: Result<(i64, String), Refusal>| match result {
@@ -146,7 +166,9 @@ pub(crate) async fn perform(
         (BulkAction::Cancel, false) => format!(
             "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
         ),
-        (BulkAction::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
+        (BulkAction::Retry, false) => format!(
+            "{of} are run again, with their parameters, as new runs; those of one job one after the other, unless it says `overlap = \"allow\"`"
+        ),
         (BulkAction::Cancel, true) => format!("{of}: {} cancelled", done.len()),
         (BulkAction::Retry, true) => format!("{of}: {} run again", done.len()),
     };
@@ -161,7 +183,30 @@ pub(crate) async fn perform(
         what,
         twice,
         runs: done,
+        chosen: if commit { Vec::new() } else { items },
     })
+}
+
+/// Those whose jobs may run, and the others.
+///
+/// # Errors
+/// When none of their jobs may.
+async fn runnable(db: &Db, items: Vec<Picked>) -> Result<(Vec<Picked>, Vec<Picked>), Refusal> {
+    let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
+    let (mut stopped, mut why) = (BTreeSet::new(), None);
+    for name in &jobs {
+        match job::one(db, name).await.and_then(|row| runs::may_run(&row)) {
+            Err(refusal @ Refusal::Said { .. }) => {
+                stopped.insert((*name).to_owned());
+                why.get_or_insert(refusal);
+            }
+            answer => answer?,
+        }
+    }
+    match why {
+        Some(refusal) if stopped.len() == jobs.len() => Err(refusal),
+        _ => Ok(items.into_iter().partition(|run| !stopped.contains(&run.job_id))),
+    }
 }
 
 /// Longest text of the numbers in an event; the runs themselves say by whom they were cancelled or made.

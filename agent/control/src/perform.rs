@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
 use super::{Action, Answer, By, acknowledge, backfill, due_now, jobs as job, nodes, runs};
-use crate::{Kind, Refusal};
+use crate::{Kind, Picked, Refusal};
 use farmhand_core::text::{span, time};
 
 /// Largest size of a pool.
@@ -24,6 +24,7 @@ pub(crate) struct Said {
     pub(crate) what: String,
     pub(crate) twice: Option<String>,
     pub(crate) runs: Vec<i64>,
+    pub(crate) chosen: Vec<Picked>,
 }
 
 impl From<String> for Said {
@@ -87,6 +88,7 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         twice: said.twice,
         cli: action.cli(),
         runs: said.runs,
+        chosen: said.chosen,
     })
 }
 
@@ -137,6 +139,7 @@ async fn submit(
         what,
         twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside it")),
         runs: if commit { vec![run_id] } else { Vec::new() },
+        ..Said::default()
     })
 }
 
@@ -216,7 +219,7 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
         )?)
     } else {
         // The job may be gone.
-        job::one(db, job_id).await?;
+        runs::may_run(&job::one(db, job_id).await?)?;
         None
     };
     let part = if from_failed { ", what failed of it," } else { "" };
@@ -224,6 +227,7 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
         what: format!("run {run_id} of {job_id}{part} is run again, with its parameters, as a new run"),
         twice,
         runs: new.into_iter().collect(),
+        ..Said::default()
     })
 }
 
@@ -369,6 +373,7 @@ async fn release(
         ),
         twice: Some(danger),
         runs,
+        ..Said::default()
     })
 }
 

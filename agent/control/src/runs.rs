@@ -1,6 +1,6 @@
 //! Runs: found, retried.
 
-use farmhand_store::jobs::{Cancelled, Retried};
+use farmhand_store::jobs::{Cancelled, Listed, Retried};
 use farmhand_store::{Db, reading};
 
 use crate::{Kind, Refusal};
@@ -12,8 +12,25 @@ pub fn no_run(run_id: i64) -> Refusal {
         .next("`farmhand run ls` shows the newest runs")
 }
 
+/// Whether a run of the job may be made, for previews: what makes it checks the same.
+///
+/// # Errors
+/// 4 for a job that is disabled or observes.
+pub(crate) fn may_run(row: &Listed) -> Result<(), Refusal> {
+    match row {
+        Listed { enabled: false, .. } => Err(disabled(&row.job_id)),
+        Listed { observe: true, .. } => Err(observes(&row.job_id)),
+        _ => Ok(()),
+    }
+}
+
+/// The job must not run.
+pub fn disabled(job: &str) -> Refusal {
+    Refusal::new(Kind::Refused, format!("{job} is not enabled")).next("apply it with enabled = true")
+}
+
 /// Nothing of the job is executed.
-pub(crate) fn observes(job: &str) -> Refusal {
+pub fn observes(job: &str) -> Refusal {
     Refusal::new(
         Kind::Refused,
         format!("{job} observes: nothing of it is executed"),
@@ -63,6 +80,7 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
         .next(format!("`farmhand run items {run_id}` says what became of each"))),
         Retried::NotFinal => Err(not_final(run_id)),
         Retried::NotFound => Err(no_run(run_id)),
+        Retried::Disabled => Err(disabled(&format!("the job of run {run_id}"))),
         Retried::Observes => Err(observes(&format!("the job of run {run_id}"))),
         Retried::NoJob => Err(Refusal::new(
             Kind::Refused,

@@ -85,6 +85,10 @@ pub enum Replayed {
     NotFound,
     /// The job has been deleted, or is no stream any more.
     NoStream,
+    /// The job is disabled.
+    Disabled,
+    /// Nothing of the job is executed.
+    Observes,
 }
 
 /// Records ends of an attempt that `session` holds; returns how many were taken. Nothing is recorded when the
@@ -119,6 +123,8 @@ pub async fn replay_items(
     struct Answer {
         known: bool,
         fits: bool,
+        disabled: bool,
+        observes: bool,
         items: i64,
         new_run: Option<i64>,
     }
@@ -143,6 +149,8 @@ pub async fn replay_items(
             items,
             ..
         }) => Replayed::Run { run_id, items },
+        Some(Answer { disabled: true, .. }) => Replayed::Disabled,
+        Some(Answer { observes: true, .. }) => Replayed::Observes,
         Some(Answer {
             known: true,
             fits: true,

@@ -55,6 +55,7 @@ impl Chosen {
         db: &Db,
         bulk: BulkAction,
         firing: bool,
+        all: bool,
     ) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
         let chosen = bulk::Chosen {
@@ -65,6 +66,7 @@ impl Chosen {
             param: self.param.clone(),
             since: out::past("--since", self.since.as_deref(), now)?,
             until: out::past("--until", self.until.as_deref(), now)?,
+            all,
             ..bulk::Chosen::default()
         };
         let mut found = chosen.find(db, bulk, MOST, None).await?;
@@ -101,7 +103,10 @@ fn confirm(runs: &[Picked], bulk: BulkAction) -> Result<(), Failure> {
         BulkAction::Retry => (format!("run {what} again"), format!("Run {what} again"), "run"),
     };
     let mut shown: Vec<String> = (runs.iter().take(NAMED))
-        .map(|run| format!("run {} of {}, {}", run.run_id, run.job_id, run.state))
+        .map(|run| {
+            let due = out::time(run.due_at);
+            format!("run {} of {}, {}, due {due}", run.run_id, run.job_id, run.state)
+        })
         .collect();
     if runs.len() > NAMED {
         shown.push(format!("and {} more", runs.len() - NAMED));

@@ -1,6 +1,7 @@
 //! `farmhand run items` and `farmhand run replay`: lines of a stream that were given up.
 
 use clap::Args;
+use farmhand_control::runs::{disabled, observes};
 use farmhand_store::Db;
 use farmhand_store::reading;
 use farmhand_store::streams::{self, ItemRow, Replayed, Wanted};
@@ -139,6 +140,8 @@ pub(super) async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome
                 )));
             }
             Replayed::NotFound => return Err(no_run(run).into()),
+            Replayed::Disabled => return Err(disabled(&format!("the job of run {run}")).into()),
+            Replayed::Observes => return Err(observes(&format!("the job of run {run}")).into()),
             Replayed::NoStream => {
                 return Err(Failure::new(
                     Exit::Refused,

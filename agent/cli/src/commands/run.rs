@@ -49,11 +49,14 @@ enum RunCommand {
         #[command(flatten)]
         chosen: Option<Chosen>,
     },
-    /// Run a finished run's job again, with its parameters, as a new run; or those of many, by default of all that failed,
-    /// timed out or were lost
+    /// Run a finished run's job again, with its parameters, as a new run; or those of many, by default of what failed, timed
+    /// out or was lost in the newest such firing of each job, one after the other unless the job says `overlap = "allow"`
     Retry {
         #[arg(required_unless_present = "Chosen", conflicts_with = "Chosen", add = completion::run_numbers())]
         run: Vec<i64>,
+        /// Every run that matches, and not only those of the newest firing of each job
+        #[arg(long, conflicts_with = "run")]
+        all: bool,
         /// Of a flow, only the tasks that did not succeed
         #[arg(long)]
         from_failed: bool,
@@ -74,7 +77,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
             let wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel, *firing).await?,
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel, *firing, false).await?,
                 None if *firing => named(&db, &together(&db, run).await?).await?,
                 None => named(&db, run).await?,
             };
@@ -91,6 +94,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             follow(&db, act::made(&answer), how, as_json).await
         }
         RunCommand::Retry {
+            all,
             from_failed,
             follow: how,
             chosen,
@@ -103,7 +107,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
                 );
             }
             let wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, BulkAction::Retry, false).await?,
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Retry, false, *all).await?,
                 None => named(&db, &each_once(run)).await?,
             };
             each(&db, BulkAction::Retry, &wanted, *from_failed, as_json).await

@@ -286,6 +286,8 @@ struct Choice {
     until: Option<Timestamp>,
     /// To run again: of flows, only the tasks that did not succeed
     from_failed: bool,
+    /// To run again: every run that matches. When it is left out, of each job only those of the newest firing
+    all: bool,
 }
 
 impl Choice {
@@ -303,6 +305,7 @@ impl Choice {
                 since: self.since,
                 until: self.until,
                 upto: None,
+                all: self.all && bulk == BulkAction::Retry,
             },
         })
     }

@@ -205,7 +205,7 @@ fn many(ask: &Ask, items: &[RunItem], role: Role) -> Markup {
                 }
                 @if over { button formaction="/act/retry-runs" { (Icon::Again.markup()) "Run these again" } }
                 @if live { button class="bad" formaction="/act/cancel-runs" { (Icon::Stop.markup()) "Cancel these" } }
-                small { @if ask.filters() { "All that the filter finds, on every page" @if ask.state.is_empty() { "; run again: only what failed, timed out or was lost" } ". Tick runs to choose them alone." } @else { "Tick runs, or filter." } }
+                small { @if ask.filters() { "All that the filter finds, on every page" @if ask.state.is_empty() { "; run again: only what failed, timed out or was lost" } "; run again: of each job the newest firing, unless you choose all. Tick runs to choose them alone." } @else { "Tick runs, or filter." } }
             }
         }
     }

@@ -22,8 +22,8 @@ pub use delete::delete;
 pub(crate) use list::revisions_before;
 pub use list::{Listed, RevisionItem, job, list_jobs, revisions, still_begin};
 pub use operator::{
-    Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one, made_with, pause, resume, retried_runs,
-    retry_one, retry_run, tell_many,
+    Cancelled, Once, Paused, Resumed, Retried, Wish, cancel, cancel_one, made_with, pause, resume,
+    retried_runs, retry_one, retry_run, tell_many,
 };
 pub use pools::PoolChange;
 pub use rename::{move_runs, rename, renamed_to};

@@ -240,6 +240,8 @@ pub enum Retried {
     NotFound,
     /// The job was deleted.
     NoJob,
+    /// The job is disabled.
+    Disabled,
     /// Nothing of the job is executed.
     Observes,
     /// Another run for the same row of a table has not ended.
@@ -266,47 +268,72 @@ pub async fn retry_run(
     from_failed: bool,
     once: Option<Once<'_>>,
 ) -> Result<Retried, StoreError> {
-    retry_one(db, run_id, by, from_failed, once, false).await
+    let wish = Wish {
+        by,
+        from_failed,
+        once,
+        told: false,
+        queued: false,
+    };
+    retry_one(db, run_id, wish).await
 }
 
-/// As [`retry_run`]. One of many has no event of its own: that of [`tell_many`] tells it.
-pub async fn retry_one(
-    db: &Db,
-    run_id: i64,
-    by: &str,
-    from_failed: bool,
-    once: Option<Once<'_>>,
-    one_of_many: bool,
-) -> Result<Retried, StoreError> {
+/// How a finished run is to be run again.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Who says so.
+    pub by: &'a str,
+    /// A flow does not run again what succeeded.
+    pub from_failed: bool,
+    /// A repetition is answered with the run of the first time.
+    pub once: Option<Once<'a>>,
+    /// It has no event of its own: that of [`tell_many`] tells it.
+    pub told: bool,
+    /// It waits for what else of the job is live, unless the job says that its runs may overlap.
+    pub queued: bool,
+}
+
+/// As [`retry_run`], of one of many.
+pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         ended: bool,
         live: bool,
         row_live: bool,
+        disabled: bool,
         observes: bool,
         no_lines: bool,
         new_run: Option<i64>,
     }
     let mut tx = db.transaction("retry_run").await?;
     let action = retry_of(run_id);
-    if let Some(once) = once
+    if let Some(once) = wish.once
         && let Some(run) = answered(&mut tx, once, &action).await?
     {
         tx.rollback().await?;
         return Ok(Retried::Run(run));
+    }
+    if wish.queued {
+        let job: Option<(String,)> = tx.row(stmt!("retry_lock"), &[(&run_id, Type::INT8)]).await?;
+        if let Some((job,)) = job {
+            let _: Option<Value> = tx
+                .row(stmt!("ends_promote"), &[(&&[job][..], Type::TEXT_ARRAY)])
+                .await?;
+        }
     }
     let row: Option<Row> = tx
         .row(
             stmt!("retry_run"),
             &[
                 (&run_id, Type::INT8),
-                (&by, Type::TEXT),
-                (&from_failed, Type::BOOL),
-                (&one_of_many, Type::BOOL),
+                (&wish.by, Type::TEXT),
+                (&wish.from_failed, Type::BOOL),
+                (&wish.told, Type::BOOL),
+                (&wish.queued, Type::BOOL),
             ],
         )
         .await?;
-    if let (Some(once), Some(run)) = (once, row.as_ref().and_then(|row| row.new_run)) {
+    if let (Some(once), Some(run)) = (wish.once, row.as_ref().and_then(|row| row.new_run)) {
         let _: Vec<Value> = tx
             .rows(
                 stmt!("once_answer"),
@@ -325,6 +352,7 @@ pub async fn retry_one(
             new_run: Some(id), ..
         }) => Retried::Run(id),
         Some(Row { live: true, .. }) => Retried::NotFinal,
+        Some(Row { disabled: true, .. }) => Retried::Disabled,
         Some(Row { observes: true, .. }) => Retried::Observes,
         Some(Row { row_live: true, .. }) => Retried::RowLive,
         Some(Row { no_lines: true, .. }) => Retried::NoLines,

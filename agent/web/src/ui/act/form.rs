@@ -212,7 +212,10 @@ impl Asked {
     /// What the form says again when it is sent.
     pub fn carried(&self) -> Vec<(&str, &str)> {
         if self.verb.bulk().is_some() {
-            let fields = self.given.iter().filter(|(name, _)| name != "from_failed");
+            let fields = self
+                .given
+                .iter()
+                .filter(|(name, _)| !["all", "from_failed"].contains(&name.as_str()));
             return fields
                 .map(|(name, value)| (name.as_str(), value.as_str()))
                 .collect();
@@ -275,7 +278,12 @@ impl Asked {
                     (self.text("note", "A note for the others (may be empty)", ""))
                 },
                 Verb::Cancel => (self.tick("firing", "Also cancel the rest of this firing")),
-                Verb::Retry | Verb::RetryMany => (self.tick("from_failed", "Of a flow, only what did not succeed")),
+                Verb::Retry | Verb::RetryMany => {
+                    @if self.verb == Verb::RetryMany && self.given("run").is_empty() {
+                        (self.tick("all", "Every run that the filter finds, not only those of the newest firing of each job"))
+                    }
+                    (self.tick("from_failed", "Of a flow, only what did not succeed"))
+                },
                 _ => {},
             }
         }

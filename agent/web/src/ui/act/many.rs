@@ -10,7 +10,7 @@ use crate::api::query::run_number;
 use crate::ui::runs;
 
 /// What a form sends beside the filter of the list.
-pub const OWN: [&str; 5] = ["run", "upto", "from_failed", "key", "sure"];
+pub const OWN: [&str; 6] = ["run", "upto", "all", "from_failed", "key", "sure"];
 
 /// What a field holds, unless it is empty.
 pub fn field<'a>(fields: &'a [(String, String)], wanted: &str) -> Option<&'a str> {
@@ -38,6 +38,7 @@ pub async fn chosen(db: &Db, bulk: BulkAction, fields: &[(String, String)]) -> R
         since: shown.since,
         until: shown.until,
         upto,
+        all: field(fields, "all").is_some(),
     })
 }
 
@@ -63,7 +64,17 @@ fn fitting(bulk: BulkAction, shown: Vec<RunState>) -> Result<Vec<RunState>, Prob
 pub fn fields(chosen: &Chosen, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut fields = given.to_vec();
     fields.retain(|(name, _)| {
-        ["job", "state", "node", "label", "param", "run", "from_failed"].contains(&name.as_str())
+        [
+            "job",
+            "state",
+            "node",
+            "label",
+            "param",
+            "run",
+            "all",
+            "from_failed",
+        ]
+        .contains(&name.as_str())
     });
     let mut add =
         |name: &str, value: Option<String>| fields.extend(value.map(|value| (name.to_owned(), value)));

@@ -16,11 +16,12 @@ use uuid::Uuid;
 
 use super::layout::Section;
 use super::parts::icons::Icon;
+use super::parts::time::clock;
 use super::parts::{cli, link};
 use super::{Made, answer, error};
 use crate::api::act;
 use crate::{Access, App, Caller, Problem, Query, Routes};
-use farmhand_control::{Action, Answer};
+use farmhand_control::{Action, Answer, Picked};
 use form::Asked;
 pub use form::Verb;
 
@@ -122,6 +123,7 @@ fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
                     @match preview {
                         Ok(answer) => {
                             p class="callout" { b { "What it does: " } (answer.what) }
+                            (chosen(&answer.chosen))
                             @if let Some(why) = &answer.twice {
                                 p class="callout warn" { (Icon::Alert.markup()) b { " It may run something twice: " } (why) "." }
                                 label class="check" {
@@ -144,6 +146,22 @@ fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
             }
             div id="twin" data-previewed {
                 @if let Ok(action) = &asked.action { small { "The same on a command line" } (cli(&action.cli())) }
+            }
+        }
+    }
+}
+
+/// Runs that are listed before one agrees.
+const LISTED: usize = 20;
+
+fn chosen(runs: &[Picked]) -> Markup {
+    html! {
+        @if !runs.is_empty() {
+            ul {
+                @for run in runs.iter().take(LISTED) {
+                    li { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " (run.job_id) ", " (run.state) ", due " (clock(run.due_at)) " UTC" }
+                }
+                @if runs.len() > LISTED { li { "and " (runs.len() - LISTED) " more" } }
             }
         }
     }
