@@ -149,7 +149,7 @@ async fn a_wrong_and_a_missing_password_are_exit_code_6() {
         eventually("it asks", std::time::Duration::from_secs(20), || {
             let seen = terminal.look();
             let asked = seen.contains("Password for").then_some(());
-            asked.ok_or_else(|| seen.to_owned())
+            asked.ok_or(seen)
         });
         terminal.press("richtig\n");
         let (code, seen) = terminal.end();

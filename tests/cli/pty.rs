@@ -1,18 +1,19 @@
 //! A terminal for one command.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use farmhand_tests::bin::farmhand;
+use farmhand_tests::wait::eventually;
 
 use super::farm::Farm;
 
 /// A program with a terminal of its own, 80 columns wide.
 pub struct Pty {
     child: std::process::Child,
-    screen: std::sync::mpsc::Receiver<String>,
-    seen: String,
+    screen: std::sync::mpsc::Receiver<Vec<u8>>,
+    seen: Vec<u8>,
 }
 
 impl Pty {
@@ -22,9 +23,13 @@ impl Pty {
             .chain(args)
             .map(|word| format!("'{word}'"))
             .collect();
-        let line = format!("stty cols {columns} rows 24; {}", line.join(" "));
+        Self::of(farm, &format!("stty cols {columns} rows 24; {}", line.join(" ")))
+    }
+
+    /// A line of shell.
+    fn of(farm: &Farm, line: &str) -> Self {
         let mut child = Command::new("script")
-            .args(["-qefc", &line, "/dev/null"])
+            .args(["-qefc", line, "/dev/null"])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", farm.dir.path())
@@ -34,29 +39,28 @@ impl Pty {
             .stdout(Stdio::piped())
             .spawn()
             .expect("script runs: apt-get install bsdutils");
-        let out = child.stdout.take().unwrap();
+        let mut out = child.stdout.take().unwrap();
         let (tx, screen) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let mut out = BufReader::new(out);
-            let mut bytes = Vec::new();
-            // Drawings have no line ends of their own at the last line.
-            while out.read_until(b'm', &mut bytes).is_ok_and(|n| n > 0) {
-                if tx.send(String::from_utf8_lossy(&bytes).into_owned()).is_err() {
+            let mut bytes = [0; 4096];
+            // What is there, however it ends: the last line of a drawing has no end of its own.
+            while let Ok(length @ 1..) = out.read(&mut bytes) {
+                if tx.send(bytes[..length].to_vec()).is_err() {
                     return;
                 }
-                bytes.clear();
             }
         });
         Self {
             child,
             screen,
-            seen: String::new(),
+            seen: Vec::new(),
         }
     }
 
-    pub fn look(&mut self) -> &str {
-        self.seen.extend(self.screen.try_iter());
-        &self.seen
+    /// All it showed so far.
+    pub fn look(&mut self) -> String {
+        self.seen.extend(self.screen.try_iter().flatten());
+        String::from_utf8_lossy(&self.seen).into_owned()
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -78,7 +82,23 @@ impl Pty {
             assert!(Instant::now() < deadline, "it goes on: {}", self.look());
             std::thread::sleep(Duration::from_millis(20));
         };
-        self.seen.extend(self.screen.iter());
-        (status.code(), self.seen)
+        self.seen.extend(self.screen.iter().flatten());
+        (status.code(), String::from_utf8_lossy(&self.seen).into_owned())
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_terminal_shows_is_seen_when_it_is_shown() {
+    let farm = Farm::new().await;
+    let mut terminal = Pty::of(&farm, "printf 'due: 3'; read -r key");
+    eventually("it is drawn", Duration::from_secs(20), || {
+        let seen = terminal.look();
+        if seen.contains("due: 3") {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    terminal.press("q\n");
+    assert_eq!(terminal.end().0, Some(0));
 }

@@ -164,11 +164,7 @@ async fn top_on_a_terminal_is_drawn_again_and_leaves_with_q() {
     let mut top = Pty::start(&farm, 80, &["top", "--every", "1s"]);
     eventually("the first drawing", Duration::from_secs(20), || {
         let seen = top.look();
-        if seen.contains("NODES") {
-            Ok(())
-        } else {
-            Err(seen.to_owned())
-        }
+        if seen.contains("NODES") { Ok(()) } else { Err(seen) }
     });
     farm.run(&["node", "cordon", "n1"]).ok();
     eventually(
@@ -179,7 +175,7 @@ async fn top_on_a_terminal_is_drawn_again_and_leaves_with_q() {
             if seen.contains("cordoned") {
                 Ok(())
             } else {
-                Err(seen.to_owned())
+                Err(seen)
             }
         },
     );
