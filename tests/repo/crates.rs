@@ -18,7 +18,7 @@ fn arrows() -> Arrows {
             (text(&package["name"]), names.filter(|name| ours(name)).collect())
         })
         .filter(|(name, _): &(String, _)| {
-            ours(name) && !["farmhand-model", "farmhand-tests"].contains(&name.as_str())
+            ours(name) && !["farmhand-bench", "farmhand-model", "farmhand-tests"].contains(&name.as_str())
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! What a continuous job costs that always fails, once it is backed off:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-crash -- [SECONDS]
+//!     cargo run --release -p farmhand-bench --bin bench-crash -- [SECONDS]
 //!
 //! One agent at rest, and the same agent with such a job, each for a minute unless told otherwise. The job has the
 //! default `retry`, which ends at a round every 150 to 300 s; the measured time has one whole round in it, so that

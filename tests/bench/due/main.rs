@@ -1,6 +1,6 @@
 //! Lateness: from a due instant to the command's first instruction, for 1, 50 and 1,000 jobs due at once:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-due -- [ROUNDS [SECONDS]]
+//!     cargo run --release -p farmhand-bench --bin bench-due -- [ROUNDS [SECONDS]]
 //!
 //! Two agents with enough slots, jobs that fire every five seconds, a PostgreSQL with `fsync`. A command reads the
 //! clock before its `main` and writes it down; the due instant is on the same clock, because the database is on the
@@ -136,7 +136,7 @@ fn apscheduler(program: &str, dir: &Path, jobs_rounds_every: [usize; 3]) -> Opti
         println!("APScheduler is not installed and is left out; tests/bench/peers/install does that");
         return None;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers/apscheduler_bench.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/apscheduler_bench.py");
     let file = dir.join("begun-by-peer");
     let status = Command::new(python)
         .arg(script)

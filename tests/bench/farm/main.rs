@@ -1,7 +1,7 @@
 //! A farm of many agents on one PostgreSQL: the store's own functions, an executor that does nothing, one connection
 //! for each agent, all in one process:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS [ROUNDS [SLOWER]]]]]
+//!     cargo run --release -p farmhand-bench --bin bench-farm -- [AGENTS [JOBS [SECONDS [ROUNDS [SLOWER]]]]]
 //!
 //! At rest, with jobs that fire once a minute, at several sizes of the farm, directly and through PgBouncer, with prepared
 //! statements and without, in turn; a restart of the database with everybody reconnecting. More than 2,000 agents

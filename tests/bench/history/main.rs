@@ -1,6 +1,6 @@
 //! What history and a pinned snapshot cost those who claim:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-history -- [RUNS OF HISTORY [RUNS CLAIMED]]
+//!     cargo run --release -p farmhand-bench --bin bench-history -- [RUNS OF HISTORY [RUNS CLAIMED]]
 //!
 //! Claims and ends with an empty history and with a full one, the drop of what is too old, and the same beside a
 //! transaction that stays open. Ten million runs of history take 6 GB in /tmp. `docs/lab/performance.md` says more.

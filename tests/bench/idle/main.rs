@@ -1,6 +1,6 @@
 //! What an agent at rest costs: statements, CPU, wake-ups, memory of agent, reaper and warden:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-idle -- [SECONDS]
+//!     cargo run --release -p farmhand-bench --bin bench-idle -- [SECONDS]
 //!
 //! One agent with a hundred jobs that are not due. `docs/lab/performance.md` says more.
 

@@ -1,6 +1,6 @@
 //! Every GET of the API and every page, on a farm with a million finished runs, 10,000 jobs and 200 nodes:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-pages -- [TIMES [small]]
+//!     cargo run --release -p farmhand-bench --bin bench-pages -- [TIMES [small]]
 //!
 //! One agent serves them over the loopback; each is asked for TIMES times (30), one after the other, from connecting to
 //! the last byte. Then runs are claimed and finished, in turns without readers, beside four that load a page a

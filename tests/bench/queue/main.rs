@@ -1,7 +1,7 @@
 //! Runs without processes through PostgreSQL, claimed and finished durably with history, by the functions that agents
 //! use; beside it the bare statements by pgbench, and other queues:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-queue -- [RUNS [CLAIMERS [SET]]]
+//!     cargo run --release -p farmhand-bench --bin bench-queue -- [RUNS [CLAIMERS [SET]]]
 //!
 //! A PostgreSQL of its own with `fsync` and `synchronous_commit` as in production. `docs/lab/performance.md` says more.
 

@@ -28,7 +28,7 @@ const PEERS: [(&str, &str, &[&str], usize); 4] = [
 ];
 
 pub async fn measure(server: &PrivateServer, runs: usize) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
     let installed = target().join("bench-peers");
     if !installed.join("node_modules").exists() {
         println!("other queues: not installed; tests/bench/peers/install does that");

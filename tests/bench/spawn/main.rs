@@ -2,7 +2,7 @@
 //! durably, by one agent; before it a bare loop of posix_spawn with eight in flight, and what else runs commands in
 //! parallel on one machine and keeps nothing:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-spawn -- [RUNS [SLOTS]]
+//!     cargo run --release -p farmhand-bench --bin bench-spawn -- [RUNS [SLOTS]]
 //!
 //! With 8 slots and with 64, unless told. A figure says where the state directory is, since that is half of it:
 //! `FARMHAND_BENCH_DIR` chooses.

@@ -1,6 +1,6 @@
 //! From `farmhand.submit` to the first instruction of the command, with NOTIFY on and off:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-submit -- [SUBMITS [SUBMITS WITHOUT NOTIFY]]
+//!     cargo run --release -p farmhand-bench --bin bench-submit -- [SUBMITS [SUBMITS WITHOUT NOTIFY]]
 //!
 //! Two agents with free slots, one submit at a time in a transaction of its own, the next when the run before has
 //! been recorded as succeeded. The clock is CLOCK_BOOTTIME: read before the statement is sent, and by the command

@@ -1,6 +1,6 @@
 //! Takeover: from the kill -9 of an agent with its wardens to the first instruction of the next attempt, elsewhere:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-takeover -- [ROUNDS]
+//!     cargo run --release -p farmhand-bench --bin bench-takeover -- [ROUNDS]
 //!
 //! Two agents with leases of six seconds; promised are 1.1 leases and two seconds. `docs/lab/performance.md` says more.
 
