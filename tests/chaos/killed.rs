@@ -58,6 +58,50 @@ async fn runs_of_a_killed_agent_and_warden_are_elsewhere_in_time_and_nothing_of_
     farm.check().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_somebody_has_locked_keeps_no_other_of_a_killed_node_and_follows_at_once() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.long]\ncommand = [WITNESS, '6000', 'ignore-term', 'daemon']\n")
+        .start()
+        .await;
+    let mut held: Vec<(i64, String)> = Vec::new();
+    for _ in 0..3 {
+        let run_id = farm.submit("long").await;
+        held.push((run_id, farm.lives(run_id, 1).await.running_at.expect("a node")));
+    }
+    // Of three runs on two nodes.
+    let of = |home: &str| {
+        held.iter()
+            .filter(|h| h.1 == home)
+            .map(|h| h.0)
+            .collect::<Vec<i64>>()
+    };
+    let home = held
+        .iter()
+        .map(|h| &h.1)
+        .find(|h| of(h).len() > 1)
+        .expect("two")
+        .clone();
+    let (locked, other) = (of(&home)[0], of(&home)[1]);
+    let somebody = farm.database.client().await;
+    let lock = format!("BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {locked} FOR UPDATE");
+    somebody.batch_execute(&lock).await.unwrap();
+    let killed = boot_ns();
+    farm.agent(&home).kill_with_wardens();
+    farm.lives(other, 2).await;
+    let delay = Duration::from_nanos(farm.witness.life(other, 2).first - killed);
+    assert!(delay <= TAKEOVER, "{delay:?}");
+    assert_eq!(farm.run(locked).await.attempt, 1);
+    somebody.batch_execute("ROLLBACK").await.unwrap();
+    // With the next poll: the sweep may be a minute away.
+    farm.lives(locked, 2).await;
+    for (run_id, _) in &held {
+        farm.succeeds(*run_id).await;
+    }
+    farm.check().await;
+}
+
 const HANGING: &str = "
     [job.long]
     command = [WITNESS, '4000', 'ignore-term', 'daemon']

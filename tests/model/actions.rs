@@ -43,6 +43,12 @@ pub enum Action {
         agent: usize,
         lane: usize,
     },
+    /// It has waited for somebody's lock for as long as a statement may. Nothing is changed, and it may be sent again.
+    TimeOut {
+        host: usize,
+        agent: usize,
+        lane: usize,
+    },
     /// The machine would not start what this claim won. The warden may be asked again by what is still on its way.
     RefuseStart {
         host: usize,
@@ -80,6 +86,8 @@ pub enum Action {
     },
     /// The first host is copied with all that it has in memory; connections stay with the original.
     Clone,
+    LockRun(usize),
+    UnlockRun(usize),
     RestartDatabase,
     Replicate,
     Failover,
@@ -186,6 +194,7 @@ impl State {
                 self.cut(host, agent, lane);
                 self.forget_watches(host, agent);
             }
+            Action::TimeOut { host, agent, lane } => self.agent(host, agent).lanes[lane] = None,
             Action::RefuseStart { host, agent, lane } => self.refuse_start(cfg, host, agent, lane)?,
             Action::LateStart { host, run } => self.late_start(host, run)?,
             Action::Exit { host, run, ok } => {
@@ -227,6 +236,11 @@ impl State {
                 self.hosts[host].warden.as_mut()?.stuck = true;
             }
             Action::Clone => self.clone_host(),
+            Action::LockRun(run) => {
+                self.budget.row_locks -= 1;
+                self.locked[run] = true;
+            }
+            Action::UnlockRun(run) => self.locked[run] = false,
             Action::RestartDatabase => {
                 self.budget.restarts -= 1;
                 self.drop_connections(cfg, true);

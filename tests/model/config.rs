@@ -35,6 +35,7 @@ pub enum Guard {
     OneAttemptPerClaim,
     TwoSnapshotsInExpire,
     LessInSweep,
+    ExpirySkipsLocked,
     Sweep,
     TombstoneBeforeRelease,
     TreeEmptyBeforeClose,
@@ -111,6 +112,8 @@ pub struct Faults {
     pub hangs: u8,
     pub refused_starts: u8,
     pub clones: u8,
+    /// Somebody locks a run's row, and lets it go when it pleases them or never.
+    pub row_locks: u8,
 }
 
 /// What takes part in a scenario; what does not cannot add states.

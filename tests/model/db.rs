@@ -37,11 +37,17 @@ impl State {
             (Stmt::Expire { .. } | Stmt::Close { .. }, _) => self.end_session_step(cfg, op, locks),
             (Stmt::Sweep, Phase::Sent) => Some(Phase::Snapshot(self.db.orphans(cfg))),
             (Stmt::Sweep, Phase::Snapshot(seen)) => {
-                (0..RUNS).all(|r| seen[r] == 0 || !locks.run[r]).then(|| {
-                    self.sweep(cfg, seen);
-                    Phase::Done(Reply::Updated)
-                })
+                let seen = passed_over(cfg, seen, locks)?;
+                self.sweep(cfg, seen);
+                done(Reply::Updated)
             }
+            (
+                Stmt::Finish { held }
+                | Stmt::Retry { held }
+                | Stmt::Release { held }
+                | Stmt::ReleaseHeldOver { held },
+                Phase::Sent,
+            ) if self.locked[usize::from(held.run)] => None,
             (Stmt::Finish { held }, Phase::Sent) => done(self.write_attempt(cfg, held, RunState::Final)),
             (Stmt::Retry { held } | Stmt::Release { held }, Phase::Sent) => {
                 done(self.write_attempt(cfg, held, RunState::Due))
@@ -75,6 +81,12 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// Whether it waits, and somebody has locked a run.
+    pub fn waits_for_a_row(&self, cfg: &Config, op: &Op) -> bool {
+        let done = matches!(op.phase, Phase::Done(_));
+        !done && self.locked.contains(&true) && { *self }.server_step(cfg, op, 0).is_none()
     }
 
     /// Snapshot, `me` and `pick` in one step, since KEY SHARE keeps `me` as it was and the row lock keeps
@@ -187,6 +199,14 @@ impl State {
                     Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(cfg, address, ended),
                     Some(_) => seen,
                 };
+                let held = if renewals.is_some() {
+                    passed_over(cfg, held, locks)?
+                } else if waits(held, locks) {
+                    // It compares all that it frees.
+                    return None;
+                } else {
+                    held
+                };
                 if let Stmt::Close { known, .. } = op.stmt
                     && (0..RUNS)
                         .any(|r| held[r] != 0 && !(known[r] == ANY || known[r] == self.db.runs[r].attempt))
@@ -252,6 +272,16 @@ impl State {
             }
         }
     }
+}
+
+fn waits(held: [u8; RUNS], locks: Locks) -> bool {
+    (0..RUNS).any(|r| held[r] != 0 && locks.run[r])
+}
+
+/// What is left of them without those that somebody has locked; `None` while it waits for these.
+fn passed_over(cfg: &Config, held: [u8; RUNS], locks: Locks) -> Option<[u8; RUNS]> {
+    let skips = cfg.has(Guard::ExpirySkipsLocked);
+    (skips || !waits(held, locks)).then(|| std::array::from_fn(|r| if locks.run[r] { 0 } else { held[r] }))
 }
 
 impl Db {

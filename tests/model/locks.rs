@@ -15,7 +15,10 @@ pub struct Locks {
 
 impl Locks {
     pub fn of(state: &State, cfg: &Config) -> Locks {
-        let mut locks = Locks::default();
+        let mut locks = Locks {
+            run: state.locked,
+            ..Locks::default()
+        };
         let lanes = state
             .hosts
             .iter()

@@ -106,6 +106,8 @@ missed! {
     fence_ends_the_tree: FenceEndsTheTree in stuck_warden() => TWO_LIVE;
     less_in_sweep: LessInSweep in orphan() => STALE_WRITE;
     sweep: Sweep in orphan() => STUCK;
+    expiry_skips_locked: ExpirySkipsLocked in locked_run() => STUCK;
+    skipped_is_asked_for: Sweep in locked_run() => STUCK;
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;
     only_own_given_back: OnlyOwnGivenBack in cloned() => TWO_LIVE;
     close_names_its_own: CloseNamesItsOwn in cloned() => TWO_LIVE;

@@ -37,6 +37,7 @@ impl State {
                     a.release
                         .iter()
                         .flatten()
+                        .filter(|held| !self.locked[usize::from(held.run)])
                         .for_each(|held| send(Stmt::Release { held: *held }));
                 }
                 Some(op) => {
@@ -48,6 +49,9 @@ impl State {
                         }
                     }
                     self.server_actions(cfg, op, At::Lane { host, agent, lane }, out);
+                    if self.waits_for_a_row(cfg, op) {
+                        out.push(Action::TimeOut { host, agent, lane });
+                    }
                     let room = self.adrift.iter().any(Option::is_none);
                     if self.budget.lost_replies > 0 && room {
                         out.push(Action::LoseConnection { host, agent, lane });
@@ -188,7 +192,9 @@ impl State {
                 send(Stmt::RaiseHeld { server, held });
             }
         }
-        if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {
+        // One that finds what is locked, and nothing else, changes nothing.
+        let free = |r: usize| self.db.is_orphan(cfg, r) && !self.locked[r];
+        if cfg.features.sweeps && cfg.has(Guard::Sweep) && (0..RUNS).any(free) {
             send(Stmt::Sweep);
         }
     }
@@ -200,7 +206,8 @@ impl State {
             .flatten()
             .filter(|w| !w.dead)
         {
-            for held in w.attempts(cfg.addresses[h]) {
+            // An end that waits for a lock is sent alone, beside the others.
+            for held in (w.attempts(cfg.addresses[h])).filter(|held| !self.locked[usize::from(held.run)]) {
                 match w.slots[usize::from(held.run)] {
                     Slot::Exited { ok: true, .. } => send(Stmt::Finish { held }),
                     Slot::Exited { ok: false, .. } => send(Stmt::Retry { held }),
@@ -294,5 +301,11 @@ impl State {
         if b.wall_steps > 0 {
             out.push(Action::StepWallClock);
         }
+        // A lock on what nobody holds only keeps it from being claimed.
+        let held = |r: &usize| self.db.runs[*r].state == RunState::Running;
+        if b.row_locks > 0 {
+            out.extend((0..RUNS).filter(held).map(Action::LockRun));
+        }
+        out.extend((0..RUNS).filter(|r| self.locked[*r]).map(Action::UnlockRun));
     }
 }

@@ -5,17 +5,19 @@ use stateright::Model;
 
 use crate::actions::{Action, Protocol};
 use crate::config::{Config, Faults};
-use crate::state::{HOSTS, RunState, State, Stmt};
+use crate::state::{HOSTS, RUNS, RunState, State, Stmt};
 
 const ROUNDS: usize = 60;
 
 /// True also for a state that is not quiet; its quiet successors are asked.
 pub fn can_end(cfg: &Config, state: &State) -> bool {
+    // Who waits for such a lock may wait for ever.
+    let locked = state.locked.contains(&true);
     let agents = || state.hosts.iter().flat_map(|h| h.agents.iter().flatten());
     let quiet =
         agents().all(|a| a.lanes.iter().all(Option::is_none)) && state.adrift.iter().all(Option::is_none);
     let spent = state.budget.crashes == 0 && state.budget.lost_replies == 0 && state.budget.failovers == 0;
-    !quiet || !spent || ends(cfg, *state)
+    !quiet && !locked || !spent || ends(cfg, *state)
 }
 
 fn ends(cfg: &Config, mut state: State) -> bool {
@@ -36,7 +38,8 @@ fn ends(cfg: &Config, mut state: State) -> bool {
     let model = Protocol(unlimited);
     let mut actions = Vec::new();
     for _ in 0..ROUNDS {
-        if state.db.runs.iter().all(|r| r.state == RunState::Final) {
+        // What is locked waits, and nothing else.
+        if (0..RUNS).all(|r| state.db.runs[r].state == RunState::Final || state.locked[r]) {
             return true;
         }
         // Within one tick each kind of step happens at most a few times, so renewals cannot starve time.
@@ -61,6 +64,7 @@ fn helpful(action: &Action) -> bool {
         Action::Send { .. }
         | Action::Server { .. }
         | Action::Deliver { .. }
+        | Action::TimeOut { .. }
         | Action::GuardKills { .. }
         | Action::StartAgent { .. }
         | Action::Adopt { .. } => true,

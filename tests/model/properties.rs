@@ -39,7 +39,7 @@ pub fn all() -> Vec<Property<Protocol>> {
 }
 
 fn orphans_allowed(cfg: &Config) -> bool {
-    cfg.start == crate::config::Start::Orphan || cfg.features.lossy
+    cfg.start == crate::config::Start::Orphan || cfg.features.lossy || cfg.faults.row_locks > 0
 }
 
 impl State {

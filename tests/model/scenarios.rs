@@ -318,6 +318,24 @@ pub fn cloned() -> Config {
     }
 }
 
+/// Somebody locks a run, perhaps for ever, while each host takes over what the other one held.
+pub fn locked_run() -> Config {
+    Config {
+        name: "locked run",
+        runs: 2,
+        faults: Faults {
+            row_locks: 1,
+            ..Faults::default()
+        },
+        features: Features {
+            watchers: 0b11,
+            sweeps: true,
+            ..Features::default()
+        },
+        ..takeover()
+    }
+}
+
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
 pub fn explore(cfg: Config, daily: Option<usize>) {
@@ -397,4 +415,5 @@ holds! {
     stuck_warden;
     refused_starts;
     cloned;
+    locked_run to 2;
 }

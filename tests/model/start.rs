@@ -43,6 +43,7 @@ impl State {
             unreplicated: 0,
             hosts: std::array::from_fn(host),
             adrift: [None; ADRIFT],
+            locked: [false; RUNS],
             budget: Budget {
                 crashes: f.crashes,
                 second_agents: f.second_agents,
@@ -54,6 +55,7 @@ impl State {
                 hangs: f.hangs,
                 refused_starts: f.refused_starts,
                 clones: f.clones,
+                row_locks: f.row_locks,
             },
             last_attempt: [0; RUNS],
             last_fence: [(0, 0); RUNS],

@@ -283,6 +283,7 @@ pub struct Budget {
     pub hangs: u8,
     pub refused_starts: u8,
     pub clones: u8,
+    pub row_locks: u8,
 }
 
 /// What happened on the way here and must never happen.
@@ -304,6 +305,8 @@ pub struct State {
     pub unreplicated: u8,
     pub hosts: [Host; HOSTS],
     pub adrift: [Option<Op>; ADRIFT],
+    /// Rows that a third party has locked.
+    pub locked: [bool; RUNS],
     pub budget: Budget,
     pub last_attempt: [u8; RUNS],
     pub last_fence: [(u8, u8); RUNS],

@@ -209,12 +209,14 @@ impl Db {
     }
 
     pub fn has_orphan(&self, cfg: &Config) -> bool {
-        (0..RUNS).any(|r| {
-            let run = &self.runs[r];
-            run.state == RunState::Running
-                && cfg.hold[r] == 0
-                && self.nodes[usize::from(run.address)].ended(run.session)
-        })
+        (0..RUNS).any(|r| self.is_orphan(cfg, r))
+    }
+
+    pub fn is_orphan(&self, cfg: &Config, r: usize) -> bool {
+        let run = &self.runs[r];
+        run.state == RunState::Running
+            && cfg.hold[r] == 0
+            && self.nodes[usize::from(run.address)].ended(run.session)
     }
 }
 

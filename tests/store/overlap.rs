@@ -107,10 +107,10 @@ async fn a_queued_run_is_found_by_the_sweep_when_its_promotion_was_lost() {
         .unwrap();
     assert!(claims(&farm, &me).await.is_empty());
     let hour = std::time::Duration::from_secs(3600);
-    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep());
     sweep(&farm.db).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep);
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep());
 }
 
 #[tokio::test]

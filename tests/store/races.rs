@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{
-    Attempt, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, expire, finish, left_over,
-    renew, sweep,
+    Attempt, Closed, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, close_if, expire,
+    finish, free_ended, left_over, renew, sweep,
 };
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -139,13 +139,13 @@ async fn a_claim_that_commits_after_its_sessions_end_is_swept() {
     assert_eq!(farm.state(run_id).await.0, "running");
 
     let hour = Duration::from_secs(3600);
-    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep());
     let freed = sweep(&farm.db).await.unwrap();
     assert_eq!(freed.len(), 1);
     assert_eq!(farm.state(run_id).await.0, "due");
     assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
     let left = left_over(&farm.db, hour).await.unwrap();
-    assert!(!left.to_sweep && !left.to_abandon);
+    assert!(!left.to_sweep() && !left.to_abandon);
 }
 
 #[tokio::test]
@@ -193,8 +193,62 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
     assert_eq!(farm.i64(kept).await, 1);
 }
 
+/// A transaction of somebody else's that has locked this run and goes on.
+async fn lock_run(farm: &Farm, run_id: i64) -> Client {
+    let other = farm.test.client().await;
+    let lock = format!("BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {run_id} FOR UPDATE");
+    other.batch_execute(&lock).await.unwrap();
+    other
+}
+
 #[tokio::test]
-async fn a_sweep_that_waited_leaves_a_run_alone_that_a_newer_session_holds_by_then() {
+async fn a_run_that_somebody_has_locked_keeps_no_other_of_its_node_from_being_taken_over() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let first = farm.held_run(&me, "j", spec()).await.run_id;
+    let second = farm.held_run(&me, "k", spec()).await.run_id;
+    let other = lock_run(&farm, first).await;
+    let renewals = farm.renewals("a").await;
+    let expired = expire(&farm.db, "a", me.session, me.incarnation, renewals).await;
+    let Expired::Done { freed } = expired.unwrap() else {
+        panic!("changed")
+    };
+    assert_eq!(freed.iter().map(|f| f.run_id).collect::<Vec<_>>(), [second]);
+    assert_eq!(farm.state(first).await.0, "running", "nobody may claim it");
+    let hour = Duration::from_secs(3600);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_free);
+    assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
+    let again = free_ended(&farm.db).await.unwrap();
+    assert_eq!((again.freed, again.left), (vec![], true));
+
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let again = free_ended(&farm.db).await.unwrap();
+    assert_eq!((again.freed.len(), again.left), (1, false));
+    assert_eq!((again.freed[0].run_id, again.freed[0].takeovers), (first, 1));
+    let again = free_ended(&farm.db).await.unwrap();
+    assert_eq!((again.freed, again.left), (vec![], false));
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_free);
+}
+
+#[tokio::test]
+async fn a_close_waits_for_whoever_has_locked_one_of_its_runs() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let first = farm.held_run(&me, "j", spec()).await.run_id;
+    let second = farm.held_run(&me, "k", spec()).await.run_id;
+    let other = lock_run(&farm, first).await;
+    let (db, own) = (farm.db.clone(), me.clone());
+    // It compares all that the session holds with what its agent knows: none may be left out.
+    let closing = tokio::spawn(async move { close_if(&db, &own, |freed| freed.run_id == second).await });
+    until_blocked(&farm).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(closing.await.unwrap().unwrap(), Closed::Shared);
+    assert_eq!(farm.state(first).await.0, "running");
+    assert_eq!(farm.state(second).await.0, "running");
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_a_run_alone_that_a_newer_session_claims_just_now() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
@@ -208,11 +262,9 @@ async fn a_sweep_that_waited_leaves_a_run_alone_that_a_newer_session_holds_by_th
         .batch_execute("BEGIN; UPDATE farmhand.run_live SET session = 3, attempt = attempt + 1")
         .await
         .unwrap();
-    let db = farm.db.clone();
-    let sweeping = tokio::spawn(async move { sweep(&db).await.unwrap() });
-    until_blocked(&farm).await;
+    assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
     other.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(sweeping.await.unwrap(), vec![]);
+    assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
     assert_eq!(farm.state(run.run_id).await.0, "running");
 }
 

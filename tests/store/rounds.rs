@@ -389,9 +389,9 @@ async fn a_sweep_restores_a_round_whose_row_was_deleted_by_hand() {
         .await
         .unwrap();
     let hour = Duration::from_secs(3600);
-    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep());
     let freed: Vec<Freed> = sweep(&farm.db).await.unwrap();
     assert!(freed.is_empty());
-    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep);
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep());
     assert_eq!(claimed(&farm, &me).await.len(), 2);
 }

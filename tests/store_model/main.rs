@@ -186,9 +186,18 @@ async fn every_statement_means_what_the_model_says() {
         for _ in 0..STEPS {
             let (address, stmt) = chance.statement(&s);
             let pick = chance.of(2);
-            path.push(format!("{address} {stmt:?} pick {pick}"));
+            // By somebody else, over these statements: the others would wait.
+            let passes = matches!(stmt, Stmt::Expire { .. } | Stmt::Sweep | Stmt::Claim { .. });
+            let locked = (passes && chance.of(4) == 0).then(|| usize::from(chance.of(2)));
+            path.push(format!("{address} {stmt:?} pick {pick} locked {locked:?}"));
+            s.locked = std::array::from_fn(|r| locked == Some(r));
             let expected = meaning(&cfg, &mut s, address, stmt, pick);
+            s.locked = [false; RUNS];
+            if let Some(run) = locked {
+                real.lock(run).await;
+            }
             let answer = real::told(&stmt, real.run(address, stmt, pick).await, expected);
+            real.unlock().await;
             assert_eq!(
                 answer,
                 real::told(&stmt, expected, expected),

@@ -22,6 +22,7 @@ const JOBS: [&str; RUNS] = ["plain", "held"];
 pub struct Real {
     db: Db,
     sql: Client,
+    other: Client,
     _test: TestDb,
     runs: [i64; RUNS],
 }
@@ -29,7 +30,7 @@ pub struct Real {
 impl Real {
     pub async fn new() -> Self {
         let test = TestDb::new().await;
-        let (db, sql) = (test.db().await, test.client().await);
+        let (db, sql, other) = (test.db().await, test.client().await, test.client().await);
         for job in JOBS {
             let hold = if job == "held" {
                 Duration::from_secs(600)
@@ -54,6 +55,7 @@ impl Real {
         Self {
             db,
             sql,
+            other,
             _test: test,
             runs: [0; RUNS],
         }
@@ -68,6 +70,19 @@ impl Real {
         for (run, job) in self.runs.iter_mut().zip(JOBS) {
             *run = submit(&self.db, job, &json!({}), None, None).await.unwrap();
         }
+    }
+
+    /// Somebody else's lock on a run.
+    pub async fn lock(&self, run: usize) {
+        let lock = format!(
+            "BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {} FOR UPDATE",
+            self.runs[run]
+        );
+        self.other.batch_execute(&lock).await.unwrap();
+    }
+
+    pub async fn unlock(&self) {
+        self.other.batch_execute("ROLLBACK").await.unwrap();
     }
 
     pub async fn run(&self, address: u8, stmt: Stmt, pick: u8) -> Reply {

@@ -1,5 +1,6 @@
 //! What every part of the agent shares.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use farmhand_core::definition::NODE_LABEL;
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     /// Reads flags, environment and file again; the error is for people.
     pub reload: Reload,
     pub tunable: RwLock<Tunable>,
+    /// Whether ended sessions may hold something still, because somebody had it locked: the next poll asks for it again.
+    pub unfreed: AtomicBool,
     /// Of the machine, so it outlives a session.
     pub start_pause: Mutex<StartPause>,
 }

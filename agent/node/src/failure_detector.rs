@@ -249,6 +249,9 @@ impl FailureDetector {
 /// The token of an epoch that is opened.
 pub(crate) const EPOCH: &str = "epoch";
 
+/// The token of what ended sessions hold.
+pub(crate) const UNFREED: &str = "ended sessions";
+
 pub(crate) fn node_token(k: &NodeKey) -> String {
     format!("node {} {}", k.address, k.session)
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farmhand_store::jobs::move_runs;
@@ -186,7 +187,9 @@ type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreErro
 fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
     Box::pin(async move {
         let left = protocol::left_over(&ctx.db, GONE_FOR).await?;
-        if left.to_sweep {
+        if left.to_sweep() {
+            // The next poll looks whether somebody had some of it locked.
+            ctx.unfreed.fetch_or(left.to_free, Ordering::Relaxed);
             let freed = protocol::sweep(&ctx.db).await?;
             if !freed.is_empty() {
                 ctx.events.emit(Event::Swept { freed: freed.len() });

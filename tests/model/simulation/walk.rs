@@ -242,6 +242,9 @@ fn name(action: &Action) -> &'static str {
         Action::LoseConnection { .. } => "connection lost",
         Action::RefuseStart { .. } => "start refused",
         Action::LateStart { .. } => "late start",
+        Action::TimeOut { .. } => "time out",
+        Action::LockRun(_) => "run locked",
+        Action::UnlockRun(_) => "run unlocked",
         Action::Exit { ok: true, .. } => "exit 0",
         Action::Exit { ok: false, .. } => "exit 1",
         Action::KillWarden { .. } => "warden killed",
@@ -303,6 +306,7 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
             hangs: chance.below(2) as u8,
             refused_starts: chance.below(3) as u8,
             clones: 0,
+            row_locks: 0,
         },
         features: Features {
             failures: true,

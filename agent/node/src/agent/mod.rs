@@ -5,6 +5,7 @@ mod found;
 mod opening;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -193,6 +194,7 @@ pub async fn run(
         timing,
         reports,
         checkpoints,
+        unfreed: AtomicBool::default(),
         start_pause: Mutex::default(),
     });
     forward_notes(notes, session_handle.clone());

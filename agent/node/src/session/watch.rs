@@ -1,5 +1,6 @@
 //! Looking at the farm: silent nodes, work that nobody took up, requests from people.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
@@ -8,7 +9,7 @@ use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
 use super::{Input, Session};
-use crate::failure_detector::{EPOCH, held_token, named_token, node_token};
+use crate::failure_detector::{EPOCH, UNFREED, held_token, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
@@ -105,6 +106,9 @@ impl Session {
         self.ordered(poll.cordoned, drain, poll.db_now, received);
         self.correct_row(poll.leaving);
         self.forget_refusals_if_changed();
+        if self.ctx.unfreed.swap(false, Ordering::Relaxed) {
+            self.free_ended();
+        }
         self.act_on_ripe(received);
     }
 
@@ -149,13 +153,40 @@ impl Session {
             let expired =
                 protocol::expire(&ctx.db, &key.address, key.session, key.incarnation, key.renewals).await?;
             Ok(match expired {
-                Expired::Done { freed } => Some(Event::Expired {
-                    address: key.address,
-                    session: key.session,
-                    silent,
-                    freed: freed.len(),
-                }),
+                Expired::Done { freed } => {
+                    ctx.unfreed.store(true, Ordering::Relaxed);
+                    Some(Event::Expired {
+                        address: key.address,
+                        session: key.session,
+                        silent,
+                        freed: freed.len(),
+                    })
+                }
                 Expired::Changed => None,
+            })
+        });
+    }
+
+    /// What somebody had locked when its session ended. The sweep of any agent finds it, too, should this one end.
+    fn free_ended(&self) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let result = protocol::free_ended(&ctx.db).await;
+            let left = result.as_ref().map_or(true, |ended| ended.left);
+            ctx.unfreed.fetch_or(left, Ordering::Relaxed);
+            let found = result.as_ref().is_ok_and(|ended| !ended.freed.is_empty());
+            let event = match result {
+                Ok(_) if !found => None,
+                Ok(ended) => Some(Event::Swept {
+                    freed: ended.freed.len(),
+                }),
+                Err(e) => Some(Event::database_down("free_ended", &e)),
+            };
+            Input::Watched(Watched {
+                token: UNFREED.to_owned(),
+                event,
+                // Then the next poll comes at once. It would find the same lock.
+                answered: found && !left,
             })
         });
     }

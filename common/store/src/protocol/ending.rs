@@ -63,7 +63,8 @@ pub enum Expired {
 /// Ends a session that was not renewed for a challenger's whole stopwatch, and frees its runs.
 ///
 /// Two statements in one transaction: a claim in flight is not in the first one's snapshot, but has
-/// committed or is locked out by the time of the second's.
+/// committed or is locked out by the time of the second's. A run that somebody else has locked stays held by the session that
+/// is over, until `free_ended` gets it.
 pub async fn expire(
     db: &Db,
     address: &str,
@@ -99,18 +100,78 @@ async fn end(
         tx.commit().await?;
         return Ok(Expired::Changed);
     }
-    let freed = free(
-        &mut tx,
-        Scope {
-            address: Some(address),
-            cause,
-            ..Scope::default()
-        },
-    )
-    .await?;
+    let mut first = free_and_look(db, tx, Some(address), cause).await?;
+    if first.left {
+        // The session has ended whatever becomes of this.
+        match free_again(db, Some(address), cause).await {
+            Ok(rest) => first.freed.extend(rest.freed),
+            Err(error) => {
+                tracing::warn!(%error, "what {address} held and somebody has locked waits for the next poll")
+            }
+        }
+    }
+    Ok(Expired::Done { freed: first.freed })
+}
+
+/// What ended sessions held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreedEnded {
+    /// What of it is free or has ended now.
+    pub freed: Vec<Freed>,
+    /// Somebody has locked some of it: to be asked for again.
+    pub left: bool,
+}
+
+/// Frees what ended sessions still hold, `hold` excepted, and what nobody has locked.
+pub async fn free_ended(db: &Db) -> Result<FreedEnded, StoreError> {
+    let tx = db.transaction("free_ended").await?;
+    free_and_look(db, tx, None, Cause::Expired).await
+}
+
+async fn free_and_look(
+    db: &Db,
+    mut tx: Transaction,
+    address: Option<&str>,
+    cause: Cause,
+) -> Result<FreedEnded, StoreError> {
+    let scope = Scope {
+        address,
+        cause,
+        ..Scope::default()
+    };
+    let freed = free(&mut tx, scope).await?;
+    let held: Option<(bool,)> = tx.row(stmt!("left_held"), &[(&address, Type::TEXT)]).await?;
     tx.commit().await?;
     promote_jobs(db, &freed).await;
-    Ok(Expired::Done { freed })
+    Ok(FreedEnded {
+        freed,
+        left: held.is_some_and(|(held,)| held),
+    })
+}
+
+/// Most locks are over by then; what is not is asked for with each poll of the agent.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+async fn free_again(db: &Db, address: Option<&str>, cause: Cause) -> Result<FreedEnded, StoreError> {
+    tokio::time::sleep(AGAIN_AFTER).await;
+    let tx = db.transaction("free_ended").await?;
+    free_and_look(db, tx, address, cause).await
+}
+
+/// Until then `free` would pass over what somebody else has locked of these.
+async fn lock_held(
+    tx: &mut Transaction,
+    address: &str,
+    session: i64,
+    run_id: Option<i64>,
+) -> Result<(), StoreError> {
+    let params: [Param<'_>; 3] = [
+        (&address, Type::TEXT),
+        (&session, Type::INT8),
+        (&run_id, Type::INT8),
+    ];
+    let _: Vec<Value> = tx.rows(stmt!("held_lock"), &params).await?;
+    Ok(())
 }
 
 /// The answer to `close`.
@@ -155,6 +216,8 @@ pub async fn close_if(
         tx.commit().await?;
         return Ok(Closed::Already);
     }
+    // What it frees is compared with what the caller knows: none may be left out.
+    lock_held(&mut tx, &me.address, me.session, None).await?;
     let freed = free(
         &mut tx,
         Scope {
@@ -178,11 +241,21 @@ pub async fn close_if(
 /// What is there for `sweep`, for `abandon` and for whoever writes rows of users' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LeftOver {
-    pub to_sweep: bool,
+    /// What sessions that have ended hold.
+    pub to_free: bool,
+    /// Queued runs, or rounds that are missing.
+    pub to_promote: bool,
     pub to_abandon: bool,
     /// Ended runs that have a former name of their job.
     pub to_move: bool,
     pub to_write: bool,
+}
+
+impl LeftOver {
+    /// Whether a sweep would find anything.
+    pub fn to_sweep(self) -> bool {
+        self.to_free || self.to_promote
+    }
 }
 
 /// Looks whether a sweep would find anything: one statement in place of the five of both.
@@ -194,18 +267,14 @@ pub async fn left_over(db: &Db, gone_for: Duration) -> Result<LeftOver, StoreErr
 /// Frees what ended sessions still hold (a claim can commit after its session's end), `hold` excepted,
 /// and lets queued runs go whose turn it is.
 pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
-    let mut tx = db.transaction("sweep").await?;
-    let freed = free(
-        &mut tx,
-        Scope {
-            cause: Cause::Expired,
-            ..Scope::default()
-        },
-    )
-    .await?;
-    tx.commit().await?;
+    let mut first = free_ended(db).await?;
+    if first.left {
+        first
+            .freed
+            .extend(free_again(db, None, Cause::Expired).await?.freed);
+    }
     super::fire::promote_all(db).await?;
-    Ok(freed)
+    Ok(first.freed)
 }
 
 /// Frees a run with `hold` whose session ended longer ago than the lease and its hold, by the caller's
@@ -218,6 +287,7 @@ pub async fn release_held(
     session: i64,
 ) -> Result<Option<Freed>, StoreError> {
     let mut tx = db.transaction("release_held").await?;
+    lock_held(&mut tx, address, session, Some(run_id)).await?;
     let scope = Scope {
         address: Some(address),
         holds: true,

@@ -16,8 +16,8 @@ mod trigger;
 pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
-    Closed, Expired, Freed, FreedTo, abandon, close, close_if, expire, force_expire, left_over, release_held,
-    sweep,
+    Closed, Expired, Freed, FreedEnded, FreedTo, abandon, close, close_if, expire, force_expire, free_ended,
+    left_over, release_held, sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub use fire::{Fire, Fired, Skipped, fire, fire_for, promote};

@@ -1,5 +1,7 @@
--- Only "<" is right: what the snapshot joined may be re-checked after a wait, when the run is already
--- held by a newer session, which is then not below the number seen here.
+-- Only "<" is right: a run that changed since the snapshot is checked again with the node's row of the snapshot, when the run may
+-- already be held by a newer session, which is then not below the number seen here.
+-- A run that somebody has locked is passed over, or one such lock would keep all others of a dead node from being taken over.
+-- It stays held by a session that is over, so nobody claims it, and is asked for again. Who needs all waits first (held_lock.sql).
 WITH held AS MATERIALIZED (
     SELECT r AS run,
         CASE WHEN r.cancel_requested THEN 'cancelled'
@@ -19,7 +21,7 @@ WITH held AS MATERIALIZED (
         -- A holder may always close; taking away needs open claims.
         AND (NOT $3 OR (SELECT e.open FROM farmhand.current_epoch e))
     ORDER BY r.run_id
-    FOR UPDATE OF r
+    FOR UPDATE OF r SKIP LOCKED
 ), gone AS (
     DELETE FROM farmhand.run_live r USING held h WHERE r.run_id = (h.run).run_id AND h.goes_to <> 'due'
 ), kept AS (

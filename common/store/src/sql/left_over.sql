@@ -1,11 +1,11 @@
 -- What a sweep, `abandon`, the writing of rows and `move_runs` would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
-        WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0)
-    OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
+        WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0) AS to_free,
+    EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
     OR EXISTS (SELECT FROM farmhand.job c
         WHERE c.continuous AND c.enabled AND NOT c.paused AND NOT c.deleted
             AND c.instances > (SELECT count(*) FROM farmhand.run_live r
-                WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS to_sweep,
+                WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS to_promote,
     EXISTS (SELECT FROM farmhand.run_live r LEFT JOIN farmhand.node n ON n.address = r.node
         WHERE r.state = 'due' AND r.node IS NOT NULL AND (n.address IS NULL
             OR n.open AND NOT n.labels @> ANY (r.placement)
