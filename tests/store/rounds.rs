@@ -142,6 +142,35 @@ async fn neighbouring_successes_are_one_record_and_a_failure_is_its_own() {
     );
 }
 
+/// Operators may write runs, and no history: what a run says of the record before it must not have an agent delete another's.
+#[tokio::test]
+async fn a_round_that_names_a_record_of_another_job_or_instance_folds_nothing() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("mine", looping(2), None).await;
+    farm.job("other", looping(1), None).await;
+    for run in claimed(&farm, &me).await {
+        assert_eq!(one(&farm, done(&me, &run)).await, FinishResult::Done);
+    }
+    for (job, instance) in [("other", 0), ("mine", 1)] {
+        let point = format!(
+            "UPDATE farmhand.run_live r SET fold_run = h.run_id, fold_at = h.finished_at FROM farmhand.run_history h
+             WHERE r.job_id = 'mine' AND r.instance = 0 AND h.job_id = '{job}' AND h.instance = {instance}"
+        );
+        farm.sql.batch_execute(&point).await.unwrap();
+        let runs = claimed(&farm, &me).await;
+        let round = runs.iter().find(|run| run.job_id == "mine" && run.instance == 0);
+        assert_eq!(
+            one(&farm, done(&me, round.expect("a round"))).await,
+            FinishResult::Done
+        );
+        let kept = format!(
+            "SELECT count(*) FROM farmhand.run_history WHERE job_id = '{job}' AND instance = {instance} AND count = 1"
+        );
+        assert_eq!(farm.i64(&kept).await, 1, "{job} {instance}");
+    }
+}
+
 #[tokio::test]
 async fn a_fold_keeps_the_output_of_its_last_round_only() {
     let farm = Farm::new().await;

@@ -68,10 +68,12 @@ WITH given AS MATERIALIZED (
     DELETE FROM farmhand.run_live r USING mine m
     WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)
 ), folded AS (
-    -- A round that was taken over keeps a record of its own.
+    -- A round that was taken over keeps a record of its own. What the run says of the record before it is written by others, too: it goes only
+    -- if it is a success of this very job and instance.
     DELETE FROM farmhand.run_history h USING mine m
     WHERE (m.run).kind = 'continuous' AND m.state = 'succeeded' AND (m.run).attempt = 1
         AND h.run_id = (m.run).fold_run AND h.finished_at = (m.run).fold_at AND h.rev = (m.run).rev
+        AND h.job_id = (m.run).job_id AND h.instance = (m.run).instance AND h.kind = 'continuous' AND h.state = 'succeeded'
     RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
 ), kept AS (
     INSERT INTO farmhand.run_history
