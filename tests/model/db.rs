@@ -83,12 +83,6 @@ impl State {
         }
     }
 
-    /// Whether it waits, and somebody has locked a run.
-    pub fn waits_for_a_row(&self, cfg: &Config, op: &Op) -> bool {
-        let done = matches!(op.phase, Phase::Done(_));
-        !done && self.locked.contains(&true) && { *self }.server_step(cfg, op, 0).is_none()
-    }
-
     /// Snapshot, `me` and `pick` in one step, since KEY SHARE keeps `me` as it was and the row lock keeps
     /// `pick`; then the commit.
     fn claim_step(&mut self, cfg: &Config, op: &Op, pick: u8, locks: Locks) -> Option<Phase> {

@@ -68,6 +68,12 @@ impl State {
         }
     }
 
+    /// Whether it waits, and somebody has locked a run.
+    pub fn waits_for_a_row(&self, cfg: &Config, op: &Op) -> bool {
+        let done = matches!(op.phase, Phase::Done(_));
+        !done && self.locked.contains(&true) && { *self }.server_step(cfg, op, 0).is_none()
+    }
+
     pub fn renewal_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
         let host = &self.hosts[h];
         let own = cfg.addresses[h];

@@ -6,13 +6,19 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::JobSpec;
 use farmhand_store::jobs::submit;
+use farmhand_store::leases::{self, Asked};
+use farmhand_store::migrate::migrate;
+use farmhand_store::notify;
+use farmhand_store::partitions::ensure_partitions;
 use farmhand_store::pools::set_pool;
-use farmhand_store::protocol::{Claimed, Opened, claim_any, claim_gated, finish, force_expire, open};
+use farmhand_store::protocol::{
+    Claimed, Opened, claim_any, claim_gated, finish, force_expire, open, raise_sequences,
+};
 use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, info, spec, success, until_blocked};
+use crate::fixture::{Farm, TTL, info, spec, success, until_blocked};
 use crate::gates::{locked, pooled};
 use crate::rounds::looping;
 
@@ -293,4 +299,48 @@ async fn ten_thousand_runs_without_needs_are_made_as_fast_as_before() {
     let [without, with] = best;
     assert!(with < without * 3 + Duration::from_secs(1), "{best:?}");
     set_pool(&farm.db, "p", 1, "t").await.unwrap();
+}
+
+/// Whoever may connect may take advisory locks, and keep them.
+#[tokio::test]
+async fn no_lock_that_a_stranger_can_take_stands_in_front_of_a_claim_an_epoch_or_a_migration() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("j", locked(&["x"]), None).await;
+    submit(&farm.owner, "j", &json!({}), None, None).await.unwrap();
+    let stranger = farm.test.client().await;
+    let taken = "SELECT pg_advisory_lock(7377299466905054820 + n) FROM generate_series(0, 9) n;
+        SELECT pg_advisory_lock(c, hashtext(name)) FROM unnest(ARRAY[1718771553, 1919907699, 1919905645]) c,
+            unnest(ARRAY['x', 'y', 'j']) name";
+    stranger.batch_execute(taken).await.unwrap();
+    let won = claim_any(&farm.db, &me, 9, true).await.unwrap();
+    assert_eq!(won.len(), 1);
+    let asked = leases::acquire(&farm.owner, "y", TTL, None).await.unwrap();
+    assert!(matches!(asked, Asked::Granted(_)), "{asked:?}");
+    raise_sequences(&farm.db, 0).await.unwrap();
+    ensure_partitions(&farm.db, 30).await.unwrap();
+    assert!(!matches!(
+        notify::settle(&farm.db, &[]).await.unwrap(),
+        notify::Settled::Busy
+    ));
+    migrate(&farm.test.config()).await.unwrap();
+    let asks = "SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace AND p.prosrc LIKE '%advisory%'";
+    assert_eq!(farm.i64(asks).await, 0);
+}
+
+#[tokio::test]
+async fn runs_without_needs_are_claimed_while_those_with_needs_have_to_wait() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("j", locked(&["x"]), None).await;
+    submit(&farm.owner, "j", &json!({}), None, None).await.unwrap();
+    farm.due_runs("plain", 1).await;
+    let other = farm.test.client().await;
+    let lock = "BEGIN; SELECT FROM farmhand.alone WHERE what = 'claims with needs' FOR UPDATE";
+    other.batch_execute(lock).await.unwrap();
+    let partial = claim_any(&farm.db, &me, 9, true).await.unwrap_err();
+    let jobs: Vec<&str> = partial.won.iter().map(|run| run.job_id.as_str()).collect();
+    assert_eq!(jobs, ["plain"], "{}", partial.error);
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(claim_any(&farm.db, &me, 9, true).await.unwrap().len(), 1);
 }

@@ -252,6 +252,7 @@ async fn every_function_says_where_it_looks_for_names() {
         [
             "allow",
             "allowed",
+            "be_alone",
             "begin_session",
             "bind_node",
             "drop_partitions",

@@ -107,7 +107,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY names LOOP
-        IF NOT pg_try_advisory_xact_lock(1718771553, hashtext(name)) THEN
+        IF NOT farmhand.be_alone('name', name, false) THEN
             RETURN false;
         END IF;
     END LOOP;
@@ -189,6 +189,8 @@ CREATE FUNCTION farmhand.claim_gated(at_address text, of_session bigint, of_inca
 RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- Claims of runs without needs come after it.
+SET lock_timeout = '2s'
 AS $$
 DECLARE
     my_labels jsonb;
@@ -218,7 +220,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(7377299466905054822);
+    PERFORM farmhand.be_alone('claims with needs', NULL, true);
     now := clock_timestamp();
     left_alone := farmhand.left_to_others(at_address);
 

@@ -85,7 +85,7 @@ BEGIN
         -- What came in between is locked, though it is not changed. The savepoint unlocks it, and the name: this transaction may
         -- last, as that of `acquire` does, and the holder could not renew.
         BEGIN
-            PERFORM pg_advisory_xact_lock(1718771553, hashtext(name));
+            PERFORM farmhand.be_alone('name', name, true);
             SELECT concat_ws(' ', 'run', h.run_id) INTO run FROM farmhand.holding h
                 WHERE try_acquire.name = ANY (h.locks) LIMIT 1;
             IF FOUND THEN

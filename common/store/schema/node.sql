@@ -73,6 +73,39 @@ $$;
 INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by, held_ms)
 VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate', 9223372036854775807);
 
+-- Who has such a row locked is alone at something until its transaction ends. Rows are locked by the function below and by nobody else: no role
+-- has a right to the table. Advisory locks would do as well, but whoever may connect can take them, and keep them from everybody.
+-- Of names there is no end, so they share parts: two of one part wait for each other.
+CREATE TABLE farmhand.alone (
+    what text NOT NULL,
+    part integer NOT NULL,
+    PRIMARY KEY (what, part)
+);
+INSERT INTO farmhand.alone
+SELECT w.what, p FROM (VALUES ('claims with needs', 0), ('sequences', 0), ('partitions', 0), ('notes', 0), ('name', 4095), ('rows', 1023),
+    ('table', 1023)) AS w(what, last) CROSS JOIN LATERAL generate_series(0, w.last) p;
+
+-- For all, or for one name of many. False: somebody else has it, and it was not to be waited for.
+CREATE FUNCTION farmhand.be_alone(at_what text, of_name text, waits boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    of_part integer := CASE WHEN of_name IS NULL THEN 0
+        ELSE hashtext(of_name) & (SELECT max(a.part) FROM farmhand.alone a WHERE a.what = at_what) END;
+BEGIN
+    IF NOT waits THEN
+        PERFORM FROM farmhand.alone a WHERE a.what = at_what AND a.part = of_part FOR UPDATE SKIP LOCKED;
+        RETURN FOUND;
+    END IF;
+    PERFORM FROM farmhand.alone a WHERE a.what = at_what AND a.part = of_part FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'farmhand.alone has no row for %', at_what;
+    END IF;
+    RETURN true;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.be_alone(text, text, boolean) FROM PUBLIC;
+
 -- A database that was restored or replicated may have counted less far than its rows, and than what agents have seen.
 -- Numbers are drawn, not set: runs are submitted meanwhile, and none of theirs may be given again. Only where more are missing
 -- than anybody draws in that moment is the sequence set; for that agents take turns.
@@ -84,7 +117,7 @@ DECLARE
     highest bigint;
     missing bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(7377299466905054824);
+    PERFORM farmhand.be_alone('sequences', NULL, true);
     FOR c IN
         SELECT 'farmhand.run_id_seq' AS sequence, 'SELECT max(run_id) FROM farmhand.run_live' AS known
         UNION ALL SELECT 'farmhand.run_id_seq', 'SELECT max(run_id) FROM farmhand.run_history'

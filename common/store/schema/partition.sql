@@ -32,7 +32,7 @@ BEGIN
             CONTINUE WHEN to_regclass(format('farmhand.%I', part)) IS NOT NULL;
             BEGIN
                 -- Of two that get here at once, the second waits here; its look-up by name may still say no.
-                PERFORM pg_advisory_xact_lock(7377299466905054821);
+                PERFORM farmhand.be_alone('partitions', NULL, true);
                 -- Made apart and attached: PARTITION OF would lock out everybody who ends a run, behind
                 -- the longest reader (a dump, say).
                 EXECUTE format('CREATE TABLE farmhand.%I (LIKE farmhand.%I INCLUDING ALL, '

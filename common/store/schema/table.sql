@@ -328,8 +328,8 @@ DECLARE
     of_rev bigint;
     jobs text[];
 BEGIN
-    -- One agent at a time, so that what is written later was noted later. The number is "rows" in ASCII.
-    IF NOT pg_try_advisory_xact_lock(1919907699, hashtext(wanted)) THEN
+    -- One agent at a time, so that what is written later was noted later.
+    IF NOT farmhand.be_alone('rows', wanted, false) THEN
         RETURN;
     END IF;
     SELECT w.rev, v.spec->'table' INTO of_rev, tbl
@@ -422,8 +422,8 @@ BEGIN
     END IF;
     jobs := farmhand.table_jobs(tbl);
     IF cardinality(jobs) > 1 THEN
-        -- Each has a lock of its own on its job alone. The number is "room" in ASCII.
-        PERFORM pg_advisory_xact_lock(1919905645, hashtext(farmhand.table_name(tbl)));
+        -- Each has a lock of its own on its job alone.
+        PERFORM farmhand.be_alone('table', farmhand.table_name(tbl), true);
     END IF;
     -- One snapshot for both: a run that ends meanwhile is in the one or in the other.
     SELECT array_agg(u.key), count(*) FILTER (WHERE u.own AND u.live), count(*) FILTER (WHERE u.own AND NOT u.live) > 0

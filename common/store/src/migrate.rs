@@ -74,11 +74,12 @@ pub async fn migrate_roles(
 /// `migrate` with other steps than the binary's own; for tests.
 pub async fn migrate_with(config: &DbConfig, steps: &[Migration]) -> Result<Vec<Applied>, StoreError> {
     let db = Db::new(&config.clone().with_timeouts(LIMIT, config.connect_timeout));
-    let mut tx = begin(&db, None).await?;
-    tx.batch(include_str!("sql/migrate_prepare.sql")).await?;
-    tx.commit().await?;
-
     let (mut done, until) = (Vec::new(), Instant::now() + LIMIT);
+    while let Err(error) = prepare(&db).await {
+        if !made_meanwhile(&error) || Instant::now() > until {
+            return Err(error);
+        }
+    }
     for step in steps {
         let record = loop {
             match take(&db, steps, step).await {
@@ -95,6 +96,17 @@ pub async fn migrate_with(config: &DbConfig, steps: &[Migration]) -> Result<Vec<
     }
     partitions::ensure_partitions(&db, partitions::AHEAD).await?;
     Ok(done)
+}
+
+async fn prepare(db: &Db) -> Result<(), StoreError> {
+    let mut tx = begin(db, None).await?;
+    tx.batch(include_str!("sql/migrate_prepare.sql")).await?;
+    tx.commit().await
+}
+
+/// Whether another migration made the schema or its first table in the same moment. It is there now.
+fn made_meanwhile(error: &StoreError) -> bool {
+    matches!(error, StoreError::Sql { code, .. } if matches!(code.as_str(), "23505" | "42P06" | "42P07"))
 }
 
 /// None: the database has it already.
@@ -131,10 +143,11 @@ fn gave_way(error: &StoreError) -> bool {
 /// nothing from the login's search_path.
 async fn begin(db: &Db, prefix: Option<&str>) -> Result<Transaction, StoreError> {
     let mut tx = db.transaction_within("migrate", LIMIT).await?;
-    tx.batch(include_str!("sql/migrate_lock.sql")).await?;
+    tx.batch("SET LOCAL search_path = pg_catalog, pg_temp").await?;
     if let Some(owner) = roles::owner_to_be(&mut tx, prefix.unwrap_or(roles::PREFIX)).await? {
         tx.batch(&roles::become_owner(&owner)).await?;
     }
+    tx.batch(include_str!("sql/migrate_lock.sql")).await?;
     Ok(tx)
 }
 

@@ -143,13 +143,19 @@ impl Session {
         self.spawn(async move {
             let sent = boot_now();
             let mut result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
-            if let (Ok(claimed), true) = (&mut result, ctx.config.trusted_keys.is_some()) {
+            if ctx.config.trusted_keys.is_some() {
+                let won = match &mut result {
+                    Ok(won) => won,
+                    Err(partial) => &mut partial.won,
+                };
                 // A failure leaves them to the renewals: a signature that could not be read is not a missing one.
-                let signed = signatures::with_signatures(&ctx.db, std::mem::take(claimed)).await;
-                result = signed.map_err(|error| PartialClaim {
-                    won: Vec::new(),
-                    error,
-                });
+                match signatures::with_signatures(&ctx.db, std::mem::take(won)).await {
+                    Ok(signed) => *won = signed,
+                    Err(error) => {
+                        let won = Vec::new();
+                        result = Err(PartialClaim { won, error });
+                    }
+                }
             }
             Input::Claimed {
                 sent,

@@ -47,20 +47,24 @@ pub async fn claim_any(
     limit: i64,
     gates: bool,
 ) -> Result<Vec<Claimed>, PartialClaim> {
-    let mut won = Vec::new();
-    let answered = async {
-        if gates {
-            won = claim_gated(db, me, limit).await?;
+    let (mut won, mut failed) = (Vec::new(), None);
+    if gates {
+        match claim_gated(db, me, limit).await {
+            Ok(gated) => won = gated,
+            Err(error) => failed = Some(error),
         }
-        let left = limit - i64::try_from(won.len()).unwrap_or(limit);
-        if left > 0 {
-            won.extend(claim(db, me, left, None).await?);
+    }
+    let left = limit - i64::try_from(won.len()).unwrap_or(limit);
+    // One that the database refused has won nothing, and is no reason for the others to wait. Without an answer it may have.
+    if left > 0 && !failed.as_ref().is_some_and(StoreError::is_away) {
+        match claim(db, me, left, None).await {
+            Ok(more) => won.extend(more),
+            Err(error) => failed = failed.or(Some(error)),
         }
-        Ok(())
-    };
-    match answered.await {
-        Ok(()) => Ok(won),
-        Err(error) => Err(PartialClaim { won, error }),
+    }
+    match failed {
+        None => Ok(won),
+        Some(error) => Err(PartialClaim { won, error }),
     }
 }
 

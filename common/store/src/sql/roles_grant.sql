@@ -154,6 +154,7 @@ BEGIN
             ('may_keep', ARRAY['agent', 'operator', 'viewer']),
             ('gated_at', ARRAY['agent', 'operator', 'viewer']),
             ('waits_for', ARRAY['agent', 'operator', 'viewer']),
+            ('be_alone', ARRAY['agent']),
             ('claim_gated', ARRAY['agent']),
             ('lock_names', ARRAY['agent']),
             ('any_leased', ARRAY['agent', 'operator', 'viewer']),
