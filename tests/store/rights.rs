@@ -255,6 +255,8 @@ async fn every_function_says_where_it_looks_for_names() {
             "be_alone",
             "begin_session",
             "bind_node",
+            "count_epoch",
+            "count_one",
             "drop_partitions",
             "end_rows",
             "end_session",

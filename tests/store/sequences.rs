@@ -2,8 +2,77 @@
 
 use std::collections::HashSet;
 
+use farmhand_store::protocol::claim;
+use farmhand_tests::pg::connect;
+
 use crate::epochs::{open_epoch, replace, shown};
 use crate::fixture::Farm;
+
+const MOST: i64 = 1_000_000_000_000;
+
+#[tokio::test]
+async fn a_row_and_a_memory_that_a_login_made_up_use_up_no_numbers() {
+    let farm = Farm::new().await;
+    farm.due_runs("j", 1).await;
+    let agent = connect(&farm.test.url_as("farm_agent")).await;
+    for sql in [
+        "INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at)
+            VALUES (9223372036854775807, 'j', 1, 'submitted', now(), now())",
+        "INSERT INTO farmhand.event (event_id, at, kind, severity, detail)
+            VALUES (9223372036854775807, now(), 'made_up', 'info', '{}')",
+        "UPDATE farmhand.farm SET seen_epoch = 9223372036854775807, seen_run = 9223372036854775807",
+    ] {
+        agent.batch_execute(sql).await.expect(sql);
+    }
+    for nth in 1..4 {
+        replace(&farm).await;
+        let key = shown(&farm).await.key();
+        let epoch = open_epoch(&farm.db, &key, "a", None)
+            .await
+            .unwrap()
+            .expect("opened");
+        assert!(epoch <= 1 + nth * 1_100, "{epoch}");
+        for sequence in ["run_id_seq", "event_id_seq"] {
+            let drawn = farm.i64(&format!("SELECT nextval('farmhand.{sequence}')")).await;
+            assert!(drawn <= nth * (MOST + 1_000), "{sequence}: {drawn}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_numbers_that_the_farm_counts_on_by_one_cannot_jump_to_their_end() {
+    let farm = Farm::new().await;
+    let agent = connect(&farm.test.url_as("farm_agent")).await;
+    for sql in [
+        "UPDATE farmhand.farm SET pulse = 9223372036854775807",
+        "UPDATE farmhand.job_seq SET seq = 9223372036854775807",
+        "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (4194303, farmhand.server(), 'me')",
+    ] {
+        let refused = agent.batch_execute(sql).await.expect_err(sql);
+        assert_eq!(
+            refused.code().map(|c| c.code()),
+            Some("42501"),
+            "{sql}: {refused:?}"
+        );
+    }
+    agent
+        .batch_execute(
+            "UPDATE farmhand.farm SET pulse = pulse + 1; UPDATE farmhand.job_seq SET seq = seq + 1",
+        )
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_run_at_the_end_of_its_attempts_keeps_no_other_from_being_claimed() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.due_runs("j", 2).await;
+    let agent = connect(&farm.test.url_as("farm_agent")).await;
+    let made_up = "UPDATE farmhand.run_live SET attempt = 2147483647 WHERE run_id = (SELECT min(run_id) FROM farmhand.run_live)";
+    agent.batch_execute(made_up).await.unwrap();
+    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
+}
 
 #[tokio::test]
 async fn sequences_that_a_replica_left_behind_are_raised_above_their_rows() {

@@ -319,7 +319,7 @@ BEGIN
         -- meanwhile needs what that one needs.
         PERFORM FROM farmhand.run_live r
             WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.job_id = c.job_id AND r.rev = c.rev
+                AND r.job_id = c.job_id AND r.rev = c.rev AND r.attempt < 1000000000
             FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- A statement of its own, so that it sees the leases of those that had the names until now.

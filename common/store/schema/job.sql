@@ -7,6 +7,8 @@ CREATE TABLE farmhand.job_seq (
     seq bigint NOT NULL
 );
 INSERT INTO farmhand.job_seq (seq) VALUES (0);
+CREATE TRIGGER count_one AFTER UPDATE ON farmhand.job_seq FOR EACH ROW
+    WHEN (NEW.seq NOT BETWEEN OLD.seq AND OLD.seq + 1) EXECUTE FUNCTION farmhand.count_one();
 
 -- Narrow, because every firing rewrites it; the definition itself is in job_revision.
 CREATE TABLE farmhand.job (

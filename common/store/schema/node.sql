@@ -11,6 +11,30 @@ CREATE TABLE farmhand.farm (
 ) WITH (fillfactor = 50);
 INSERT INTO farmhand.farm DEFAULT VALUES;
 
+-- For what agents may count on by one and no further: a jump to the end would stop every renewal, or every change of a definition, for
+-- good. The owner may repair it.
+CREATE FUNCTION farmhand.refuse_jump() RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = 'farmhand.farm'::regclass AND pg_has_role(session_user, c.relowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'numbers of the farm are counted on one by one' USING ERRCODE = '42501';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.refuse_jump() FROM PUBLIC;
+CREATE FUNCTION farmhand.count_one() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM farmhand.refuse_jump();
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.count_one() FROM PUBLIC;
+CREATE TRIGGER count_one AFTER UPDATE OF pulse ON farmhand.farm FOR EACH ROW
+    WHEN (NEW.pulse NOT BETWEEN OLD.pulse AND OLD.pulse + 1) EXECUTE FUNCTION farmhand.count_one();
+
 -- An epoch is the time between two replacements of the database: a failover, a restore, an upgrade, a move.
 CREATE TABLE farmhand.epoch (
     -- The high bits of every fence.
@@ -106,9 +130,35 @@ END
 $$;
 REVOKE ALL ON FUNCTION farmhand.be_alone(text, text, boolean) FROM PUBLIC;
 
+-- Where each sequence stood when the present epoch was opened. No role has a right to it.
+CREATE TABLE farmhand.counted (
+    sequence text PRIMARY KEY,
+    first bigint NOT NULL
+);
+
+-- An epoch counts on from where the one before stopped. By agents no epoch is opened far above the newest, or one row would use up all numbers
+-- of epochs; the owner may.
+CREATE FUNCTION farmhand.count_epoch() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NEW.epoch > 1100 + (SELECT max(e.epoch) FROM farmhand.epoch e WHERE e.epoch <> NEW.epoch) THEN
+        PERFORM farmhand.refuse_jump();
+    END IF;
+    INSERT INTO farmhand.counted AS c (sequence, first)
+    SELECT format('%I.%I', s.schemaname, s.sequencename), coalesce(s.last_value, 0) FROM pg_sequences s WHERE s.schemaname = 'farmhand'
+    ON CONFLICT (sequence) DO UPDATE SET first = greatest(c.first, excluded.first);
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.count_epoch() FROM PUBLIC;
+CREATE TRIGGER count_epoch AFTER INSERT ON farmhand.epoch FOR EACH ROW EXECUTE FUNCTION farmhand.count_epoch();
+
 -- A database that was restored or replicated may have counted less far than its rows, and than what agents have seen.
 -- Numbers are drawn, not set: runs are submitted meanwhile, and none of theirs may be given again. Only where more are missing
 -- than anybody draws in that moment is the sequence set; for that agents take turns.
+-- What rows and agents say is believed up to 10^12 above the epoch's first number, which no farm draws in an epoch (31 years at 1,000 a
+-- second). So a login that writes or says more uses up that much of an epoch, and four million epochs have room for it.
 CREATE FUNCTION farmhand.raise_sequences(own bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -121,16 +171,15 @@ BEGIN
     FOR c IN
         SELECT 'farmhand.run_id_seq' AS sequence, 'SELECT max(run_id) FROM farmhand.run_live' AS known
         UNION ALL SELECT 'farmhand.run_id_seq', 'SELECT max(run_id) FROM farmhand.run_history'
-        -- Bounded: an agent must not be able to use the numbers up.
-        UNION ALL SELECT 'farmhand.run_id_seq', format('SELECT least(greatest(%s, f.seen_run), q.last_value + 1000000000)
-            FROM farmhand.farm f, farmhand.run_id_seq q', own)
+        UNION ALL SELECT 'farmhand.run_id_seq', format('SELECT greatest(%s, f.seen_run) FROM farmhand.farm f', own)
         UNION ALL SELECT 'farmhand.event_id_seq', 'SELECT max(event_id) FROM farmhand.event'
         UNION ALL SELECT pg_get_serial_sequence(t.oid::regclass::text, a.attname), format('SELECT max(%I) FROM %s', a.attname, t.oid::regclass)
         FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid
         WHERE t.relnamespace = 'farmhand'::regnamespace AND t.relkind IN ('r', 'p') AND a.attidentity <> '' AND NOT t.relispartition
     LOOP
         EXECUTE c.known INTO highest;
-        EXECUTE format('SELECT %s - last_value + CASE WHEN is_called THEN 0 ELSE 1 END FROM %s', coalesce(highest, 0), c.sequence)
+        highest := least(coalesce(highest, 0), 1000000000000 + coalesce((SELECT k.first FROM farmhand.counted k WHERE k.sequence = c.sequence), 0));
+        EXECUTE format('SELECT %s - last_value + CASE WHEN is_called THEN 0 ELSE 1 END FROM %s', highest, c.sequence)
             INTO missing;
         IF missing > 1000000 THEN
             PERFORM setval(c.sequence, highest);

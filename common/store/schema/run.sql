@@ -1,7 +1,8 @@
 -- Runs that have not ended, and submissions that must not be made twice.
 
 CREATE SEQUENCE farmhand.run_id_seq;
-CREATE SEQUENCE farmhand.fence_seq;
+-- Beside the epoch's number a fence has room for so many: an error is better than a fence of another epoch.
+CREATE SEQUENCE farmhand.fence_seq MAXVALUE 1099511627775;
 
 -- Pages are filled to less than a half: a claim changes what several indexes say about a run, so its new version wants room
 -- beside the old one. Without it the old one is locked first, which is a record of its own in the log, and another page is
@@ -47,7 +48,8 @@ CREATE TABLE farmhand.run_live (
     -- Of a row of a user's table, as text. A row has at most one run that has not ended.
     key text,
     -- The first run of several that were made together; NULL for a run that was made alone.
-    firing bigint,
+    -- Claims reckon with it.
+    firing bigint CHECK (firing BETWEEN 1 AND 4611686018427387903),
     -- Of a triggered run, the run of each parent that it follows, by the parent's name.
     parents jsonb,
     -- Its instant is of no schedule: somebody submitted it, or the run that triggered it.

@@ -1,7 +1,7 @@
 -- It names no server, so it is never open: an agent that has watched it for the longest lease opens the next one above it.
 WITH bumped AS (
     INSERT INTO farmhand.epoch (epoch, server, follows, system_id, opened_by)
-    SELECT greatest(d.epoch, f.seen_epoch, $2) + 1, 'bumped ' || gen_random_uuid(), d.id, farmhand.system_id(), $3
+    SELECT greatest(d.epoch, least(greatest(f.seen_epoch, $2), d.epoch + 1000)) + 1, 'bumped ' || gen_random_uuid(), d.id, farmhand.system_id(), $3
     FROM farmhand.database d CROSS JOIN farmhand.farm f
     WHERE d.id = $1
     ON CONFLICT DO NOTHING

@@ -4,6 +4,7 @@
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
 -- held_ms: after a replacement of the database an attempt with a hold may live that long, though its claim is lost.
+-- attempt: a run at the end of its numbers would fail every claim.
 -- left_alone: what this node would not execute, while another might.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
@@ -32,6 +33,7 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
             AND (r.hold_ms = 0 OR r.hold_ms <= (SELECT m.held_ms FROM me m))
+            AND r.attempt < 1000000000
             AND (r.node IS NULL OR r.node = $1)
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
                 OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))

@@ -1,6 +1,7 @@
 -- Names what was watched, so that of two agents one opens. $4: the highest epoch that the agent remembers; $6: how much higher
 -- the next one is, since who has not been there leaves room for what it cannot know of. $5: the highest number of a run that it
--- remembers; 0 for none.
+-- remembers; 0 for none. What is said to be far above the newest epoch is no epoch that anybody has seen: it would use up the numbers. An
+-- agent that has finds a lower one then, and closes it.
 WITH d AS MATERIALIZED (
     SELECT d.*, e.server AS opened_on, e.system_id AS cluster, farmhand.system_id() AS cluster_now, f.seen_epoch, f.seen_run,
         -- Of the rows: the sequence was raised before, and a copy's may be ahead of them.
@@ -10,7 +11,7 @@ WITH d AS MATERIALIZED (
     WHERE d.id = $1 AND d.server = $2 AND NOT d.open
 ), made AS (
     INSERT INTO farmhand.epoch (epoch, server, follows, system_id, opened_by)
-    SELECT greatest(d.epoch, d.seen_epoch, $4) + $6, d.server, d.id, d.cluster_now, $3
+    SELECT greatest(d.epoch, least(greatest(d.seen_epoch, $4), d.epoch + 1000)) + $6, d.server, d.id, d.cluster_now, $3
     FROM d
     ON CONFLICT DO NOTHING
     RETURNING epoch
