@@ -203,6 +203,17 @@ fn without_a_directory_given_the_locks_are_the_users_on_this_node() {
     assert_eq!(holder.wait().unwrap().code(), Some(143));
 }
 
+#[test]
+fn a_directory_of_locks_that_depends_on_where_a_command_runs_is_refused() {
+    let place = Place::new();
+    let mut relative = place.lock(&["a"], "true");
+    relative.env("FARMHAND_LOCK_DIR", ".").current_dir(place.0.path());
+    let out = relative.stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    let said = text(&out.stderr);
+    assert!(said.contains("FARMHAND_LOCK_DIR begins with no /"), "{said}");
+}
+
 const TASK: &str =
     "# LOCK: disk\necho began >> $PLACE/began\nwhile ! [ -e $PLACE/go ]; do sleep 0.02; done\n";
 

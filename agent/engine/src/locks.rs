@@ -22,7 +22,8 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// Names another directory, for users that share their locks.
 pub const VARIABLE: &str = "FARMHAND_LOCK_DIR";
 
-/// Where directories of locks are made: what is there on every boot, and the same for a login and for cron.
+/// Where directories of locks are made: what is there on every boot, and the same for a login and for cron. The second only where
+/// the first's mode keeps a user out.
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
 
 /// A lock whose file cannot be opened or locked.
@@ -119,23 +120,48 @@ fn file(dir: &Path, name: &str, place: u32) -> io::Result<File> {
     }
 }
 
+/// Every process of this user must come to the same answer, whatever it can do and is allowed: two directories are two locks.
 fn directory() -> Result<PathBuf, LockError> {
-    if let Some(given) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) {
-        return Ok(given.into());
+    let Some(given) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) else {
+        return directory_in(PLACES.map(Path::new), rustix::process::geteuid().as_raw());
+    };
+    let path = PathBuf::from(given);
+    if path.is_relative() {
+        let source = io::Error::other(format!(
+            "{VARIABLE} begins with no /: it would be another in each directory"
+        ));
+        return Err(LockError { path, source });
     }
-    let user = rustix::process::geteuid().as_raw();
-    let mut refused = None;
-    for place in PLACES {
-        let path = Path::new(place).join(format!("farmhand-{user}"));
-        match private(&path, user) {
-            Ok(()) => return Ok(path),
-            Err(source) => _ = refused.get_or_insert(LockError { path, source }),
-        }
+    Ok(path)
+}
+
+/// In the first place whose mode lets this user write. What fails there is an error: who goes on elsewhere holds what others
+/// hold here.
+fn directory_in(places: [&Path; 2], user: u32) -> Result<PathBuf, LockError> {
+    let Some(place) = place(places, user) else {
+        let path = places[0].to_owned();
+        let source = io::Error::other(format!(
+            "nor can {}: their modes keep this user out",
+            places[1].display()
+        ));
+        return Err(LockError { path, source });
+    };
+    let path = place.join(format!("farmhand-{user}"));
+    match private(&path, user) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(LockError { path, source }),
     }
-    Err(refused.unwrap_or_else(|| LockError {
-        path: PathBuf::from(PLACES[0]),
-        source: io::ErrorKind::NotFound.into(),
-    }))
+}
+
+/// Groups do not count: they are a process's, and processes of one user have several.
+fn place<'a>(places: [&'a Path; 2], user: u32) -> Option<&'a Path> {
+    let lets = |place: &&Path| {
+        fs::metadata(place).is_ok_and(|found| {
+            let bits = if found.uid() == user { 0o300 } else { 0o003 };
+            found.is_dir() && (user == 0 || found.mode() & bits == bits)
+        })
+    };
+    places.into_iter().find(lets)
 }
 
 /// Makes a directory that nobody else can change, or finds it.
@@ -148,5 +174,55 @@ fn private(path: &Path, user: u32) -> io::Result<()> {
     if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
         return Ok(());
     }
-    Err(io::Error::other("it is not a directory of this user alone"))
+    let owner = found.uid();
+    Err(io::Error::other(format!(
+        "it is not a directory of this user alone, but user {owner}'s, mode {:o}",
+        found.mode() & 0o7777
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn with_mode(mode: u32) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+        dir
+    }
+
+    /// Nobody that these tests run as.
+    const OTHER: u32 = 54321;
+
+    #[test]
+    fn the_mode_of_the_first_place_decides_and_not_what_one_process_can_do_there() {
+        let me = rustix::process::geteuid().as_raw();
+        let (open, closed) = (with_mode(0o1777), with_mode(0o755));
+        let ours = format!("farmhand-{me}");
+        let chosen = directory_in([open.path(), closed.path()], me).unwrap();
+        assert_eq!(chosen, open.path().join(&ours));
+        // What is there already is of another kind or another user's: another process may have had a directory there.
+        fs::remove_dir(&chosen).unwrap();
+        fs::write(&chosen, "").unwrap();
+        let second = with_mode(0o1777);
+        let told = directory_in([open.path(), second.path()], me)
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains(&ours), "{told}");
+        assert!(!second.path().join(&ours).exists());
+    }
+
+    #[test]
+    fn a_user_whom_the_mode_keeps_out_goes_to_the_second_place() {
+        let (closed, open, gone) = (with_mode(0o755), with_mode(0o1777), Path::new("/not/there"));
+        for first in [closed.path(), gone] {
+            assert_eq!(place([first, open.path()], OTHER), Some(open.path()));
+        }
+        // A group is of a process, not of a user: cron, a login and `newgrp` have several.
+        let group = with_mode(0o775);
+        assert_eq!(place([group.path(), closed.path()], OTHER), None);
+        assert_eq!(place([closed.path(), open.path()], 0), Some(closed.path()));
+    }
 }

@@ -160,6 +160,8 @@ fn execute(words: &[String], slot: Option<usize>) -> Result<i32, Failure> {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self::new(Exit::Error, error.to_string()).next(format!("name a directory for locks in {VARIABLE}"))
+        Self::new(Exit::Error, error.to_string()).next(format!(
+            "repair that, or name another directory in {VARIABLE}, for all processes of this user alike"
+        ))
     }
 }
