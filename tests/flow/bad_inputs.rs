@@ -8,15 +8,17 @@ use super::fixture::*;
 use super::run::{run, scripts};
 
 #[test]
-fn a_script_without_the_run_bit_is_refused_before_anything_starts() {
+fn scripts_without_the_run_bit_are_told_and_left_out_with_annotations_and_without() {
     let dir = scripts(&[("a", "# PROVIDE: a\n")]);
     fs::write(dir.path().join("b"), "#!/bin/sh\n# REQUIRE: a\n").unwrap();
+    fs::write(dir.path().join("c"), "#!/bin/sh\n").unwrap();
     let (log, code, err) = run(&[path(&dir)]);
-    assert_eq!((code, log.events.len()), (1, 0));
-    assert!(
-        err.contains("no run bit") && err.contains("next: chmod +x"),
-        "{err}"
-    );
+    let ran: Vec<&str> = log.times.keys().map(String::as_str).collect();
+    assert_eq!((code, ran), (0, vec!["a"]), "{err}");
+    for name in ["b", "c"] {
+        let told = format!("/{name}:1: it has no run bit and is left out: chmod +x ");
+        assert!(err.contains(&told), "{err}");
+    }
 }
 
 #[test]

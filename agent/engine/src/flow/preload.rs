@@ -349,7 +349,7 @@ pub fn text(
     }
     let word = direction.as_str();
     let _ = match action {
-        Action::Script { path, .. } if is_for_sh(path) => {
+        Action::Script { path } if is_for_sh(path) => {
             writeln!(text, "set -- {word}\n. {}", shell_word(path))
         }
         Action::Function { file, name } => writeln!(text, "set --\n. {} && {name} {word}", shell_word(file)),

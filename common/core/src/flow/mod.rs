@@ -51,8 +51,6 @@ pub enum Action {
     Script {
         /// Its path.
         path: Arc<str>,
-        /// Whether it is executed itself; else a shell reads it.
-        executable: bool,
     },
     /// A function of a shell file.
     Function {

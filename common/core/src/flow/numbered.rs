@@ -1,7 +1,7 @@
 //! Directories whose scripts are ordered by numbers in their names: `S23ntp`, `K01cron`, `50-net`.
 
 use super::{Direction, Task, reference};
-use crate::graph::Relation;
+use crate::graph::{Graph, Relation};
 
 /// Orders `tasks` by the numbers in their names, where each has one and none has annotations that order it. A script that fails does
 /// not keep later numbers from running, as init has it. `K` is for stopping and `S` for starting; a number alone is for
@@ -19,24 +19,15 @@ pub(super) fn by_number(tasks: &mut [Task], direction: Direction) {
             name.number
         }
     };
-    let wanted = |name: &Name| {
-        let other = match direction {
-            Direction::Start => 'K',
-            Direction::Stop => 'S',
-        };
-        name.letter != Some(other)
-    };
-    let mut ranks: Vec<u32> = names.iter().filter(|n| wanted(n)).map(rank).collect();
+    let unwanted = |name: &Name| name.letter.and_then(|letter| not_for(letter, direction));
+    let wanted = names.iter().filter(|name| unwanted(name).is_none());
+    let mut ranks: Vec<u32> = wanted.map(rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
     for (task, name) in tasks.iter_mut().zip(&names) {
         let at = task.at.clone();
-        if !wanted(name) {
-            let what = match direction {
-                Direction::Start => "its name begins with K: it is for stopping",
-                Direction::Stop => "its name begins with S: it is for starting",
-            };
-            task.left_out = Some(what.to_owned());
+        if let Some(why) = unwanted(name) {
+            task.left_out = Some(why.to_owned());
             continue;
         }
         let own = rank(name);
@@ -45,6 +36,67 @@ pub(super) fn by_number(tasks: &mut [Task], direction: Direction) {
             let after = reference(Relation::After, &mark(*before, direction), false, &at);
             task.member.references.push(after);
         }
+    }
+}
+
+/// In a directory of S and K names in which some scripts say what they come after: orders those that are silent by their
+/// numbers, among themselves and with all others. Where numbers contradict what scripts say they give way: a script counts
+/// with the greatest number of itself and all that it comes after. So no cycle can begin here.
+pub(super) fn where_silent(tasks: &mut [Task], silent: &[bool], direction: Direction) {
+    let number = |task: &Task| {
+        let name = Name::of(task.name())?;
+        // What is not for this direction orders others by its header alone.
+        Some((not_for(name.letter?, direction).is_none(), name.number))
+    };
+    let Some(numbers) = tasks.iter().map(number).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let (wanted, mut numbers): (Vec<bool>, Vec<u32>) = numbers
+        .into_iter()
+        .map(|(wanted, n)| (wanted, if wanted { n } else { 0 }))
+        .unzip();
+    // Scripts of rcorder(8) are known by what they provide alone, and these are waited for one by one.
+    for member in tasks.iter_mut().map(|task| &mut task.member) {
+        let name = member.name.to_string();
+        if !member.aliases.contains(&name) {
+            member.aliases.push(name);
+        }
+    }
+    let graph = Graph::new(&tasks.iter().map(|t| &t.member).collect::<Vec<_>>());
+    let before: Vec<Vec<usize>> = (0..tasks.len()).map(|t| graph.dependencies(t, false)).collect();
+    // Numbers only grow, to the greatest at most, also in a cycle.
+    loop {
+        let most = |t: usize| before[t].iter().map(|b| numbers[*b]).fold(numbers[t], u32::max);
+        let grown: Vec<u32> = (0..tasks.len()).map(most).collect();
+        if grown == numbers {
+            break;
+        }
+        numbers = grown;
+    }
+    for task in (0..tasks.len()).filter(|t| wanted[*t]) {
+        let counts = |other: &usize| {
+            wanted[*other] && (silent[task] || silent[*other]) && numbers[*other] < numbers[task]
+        };
+        let at = tasks[task].at.clone();
+        let after = (0..tasks.len()).filter(counts);
+        let after = after.map(|other| reference(Relation::After, tasks[other].name(), false, &at));
+        let after: Vec<_> = after.collect();
+        tasks[task].member.references.extend(after);
+    }
+}
+
+/// The letter of a name as run levels have it: S or K, and at least two digits. `K8s-proxy` and `S3fs` are names of services.
+pub(super) fn letter(name: &str) -> Option<char> {
+    let name = Name::of(name).filter(|name| name.digits >= 2)?;
+    name.letter
+}
+
+/// Why a script of that letter is not executed.
+pub(super) fn not_for(letter: char, direction: Direction) -> Option<&'static str> {
+    match (letter, direction) {
+        ('K', Direction::Start) => Some("its name begins with K: it is for stopping"),
+        ('S', Direction::Stop) => Some("its name begins with S: it is for starting"),
+        _ => None,
     }
 }
 
@@ -64,6 +116,7 @@ fn mark(rank: u32, direction: Direction) -> String {
 struct Name {
     letter: Option<char>,
     number: u32,
+    digits: usize,
 }
 
 impl Name {
@@ -76,7 +129,11 @@ impl Name {
             .parse()
             .ok()
             .filter(|_| (1..=4).contains(&digits))?;
-        (digits < rest.len()).then_some(Self { letter, number })
+        (digits < rest.len()).then_some(Self {
+            letter,
+            number,
+            digits,
+        })
     }
 }
 

@@ -33,18 +33,18 @@ pub struct Selection {
 }
 
 /// Tasks of all scripts that have annotations or can be executed, in the order given. A script without
-/// either is no task.
+/// either is no task. The names `S10x` and `K10x` say what a script is for, whatever its annotations say.
 ///
 /// # Errors
 /// Every header that cannot be read.
 pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, Vec<Malformed>> {
     let mut tasks = Vec::with_capacity(scripts.len());
     let mut wrong = Vec::new();
-    let mut annotated = false;
+    let mut silent = Vec::with_capacity(scripts.len());
     for script in scripts {
         match task(script, selection) {
             Ok(found) => tasks.extend(found.map(|(task, by_header)| {
-                annotated |= by_header;
+                silent.push(!by_header);
                 task
             })),
             Err(malformed) => wrong.push(malformed),
@@ -53,21 +53,33 @@ pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, V
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    if !annotated {
-        numbered::by_number(&mut tasks, selection.direction);
-    }
     after_all(&mut tasks);
+    if silent.iter().all(|silent| *silent) {
+        numbered::by_number(&mut tasks, selection.direction);
+    } else {
+        numbered::where_silent(&mut tasks, &silent, selection.direction);
+    }
     Ok(tasks)
 }
 
-/// What its author may have meant otherwise: misspelt annotations, and numbers that count for nothing because not every
-/// script has one, or because scripts have annotations.
+/// What its author may have meant otherwise: scripts without the run bit, misspelt annotations, and numbers that count for
+/// nothing because not every script has one, or because scripts have annotations.
 pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
     let mut found: Vec<Malformed> = scripts
         .iter()
         .flat_map(|s| {
             let mut found = rcorder::misspelt(&s.path, &s.text, 1);
             found.extend(lsb::misspelt(&s.path, &s.text));
+            if !s.executable && is_script(s, selection) {
+                found.push(Malformed {
+                    at: Place {
+                        file: s.path.as_str().into(),
+                        line: 1,
+                    },
+                    what: "it has no run bit and is left out".to_owned(),
+                    fix: format!("chmod +x {}", s.path),
+                });
+            }
             found
         })
         .collect();
@@ -78,8 +90,9 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
     };
     let numbered = |script: &Script| numbered::is_numbered(&script.name);
     let ordered = tasks().all(|(script, by_header)| !by_header && numbered(script));
+    let chosen = tasks().all(|(script, _)| numbered::letter(&script.name).is_some());
     let unused = tasks().find(|(script, by_header)| !by_header && numbered(script));
-    if let (false, Some((script, _))) = (ordered, unused) {
+    if let (false, Some((script, _))) = (ordered || chosen, unused) {
         found.push(Malformed {
             at: Place {
                 file: script.path.as_str().into(),
@@ -90,6 +103,12 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
         });
     }
     found
+}
+
+/// Whether somebody meant it to be executed: a page to read beside scripts is not told of.
+fn is_script(script: &Script, selection: &Selection) -> bool {
+    let annotated = || matches!(task(script, selection), Ok(Some(_)));
+    script.text.starts_with("#!") || numbered::is_numbered(&script.name) || annotated()
 }
 
 /// The task, and whether the script says itself what it comes after.
@@ -116,12 +135,11 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
     if header.is_none() && !script.executable {
         return Ok(None);
     }
-    let action = Action::Script {
-        path: file,
-        executable: script.executable,
-    };
     let header = header.unwrap_or_default();
-    let mut task = Task::new(script.name.as_str(), at, action).described(header, selection);
+    let left_out = left_out(script, &header, selection);
+    let mut task =
+        Task::new(script.name.as_str(), at, Action::Script { path: file }).described(header, selection);
+    task.left_out = left_out;
     if !by_rcorder {
         // insserv knows a script by its file name as well, with and without the ending.
         let bare = script.name.strip_suffix(".sh").unwrap_or(&script.name);
@@ -136,7 +154,7 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
 impl Task {
     /// With what its script or function says about itself.
     pub(super) fn described(mut self, header: Header, selection: &Selection) -> Self {
-        self.left_out = left_out(&header, selection);
+        self.left_out = by_keyword(&header, selection);
         if !header.locks.is_empty() {
             self.extras = Arc::new(Extras {
                 locks: header.locks,
@@ -153,22 +171,35 @@ impl Task {
     }
 }
 
-fn left_out(header: &Header, selection: &Selection) -> Option<String> {
+/// Without the run bit, by keywords, by the letter of its name, and where that has none by its run levels.
+fn left_out(script: &Script, header: &Header, selection: &Selection) -> Option<String> {
+    if !script.executable {
+        return Some("it has no run bit".to_owned());
+    }
+    by_keyword(header, selection).or_else(|| match numbered::letter(&script.name) {
+        Some(letter) => numbered::not_for(letter, selection.direction).map(str::to_owned),
+        None => by_level(header, selection.direction).map(str::to_owned),
+    })
+}
+
+fn by_keyword(header: &Header, selection: &Selection) -> Option<String> {
     if let Some(keyword) = header.keywords.iter().find(|k| selection.skip.contains(k)) {
         return Some(format!("it has the keyword {keyword}"));
     }
-    if !selection.keep.is_empty() && !header.keywords.iter().any(|k| selection.keep.contains(k)) {
-        return Some(format!("it has no keyword {}", selection.keep.join(" or ")));
-    }
+    let kept = selection.keep.is_empty() || header.keywords.iter().any(|k| selection.keep.contains(k));
+    (!kept).then(|| format!("it has no keyword {}", selection.keep.join(" or ")))
+}
+
+fn by_level(header: &Header, direction: Direction) -> Option<&'static str> {
     let empty = |levels: &Option<Vec<String>>| levels.as_ref().is_some_and(Vec::is_empty);
     let some = |levels: &Option<Vec<String>>| levels.as_ref().is_some_and(|l| !l.is_empty());
-    match selection.direction {
+    match direction {
         // Starting all of init.d must not start `halt`.
         Direction::Start if empty(&header.start_levels) && some(&header.stop_levels) => {
-            Some("its Default-Start is empty: it is for stopping".to_owned())
+            Some("its Default-Start is empty: it is for stopping")
         }
         Direction::Stop if empty(&header.stop_levels) && some(&header.start_levels) => {
-            Some("its Default-Stop is empty: it is not stopped".to_owned())
+            Some("its Default-Stop is empty: it is not stopped")
         }
         _ => None,
     }

@@ -346,3 +346,126 @@ fn a_cycle_with_a_requirement_stays() {
     assert_eq!(graph.break_soft_cycles(), []);
     assert_eq!(graph.cycles().len(), 1);
 }
+
+fn left_out(tasks: &[Task]) -> Vec<&str> {
+    tasks
+        .iter()
+        .filter(|t| t.left_out.is_some())
+        .map(Task::name)
+        .collect()
+}
+
+fn stop() -> Selection {
+    Selection {
+        direction: Direction::Stop,
+        ..Selection::default()
+    }
+}
+
+#[test]
+fn names_of_s_and_k_say_what_is_done_with_scripts_that_have_headers() {
+    let all = [
+        script(
+            "K01web",
+            &lsb(
+                "web",
+                "# Default-Start: 2\n# Required-Start: db\n# Required-Stop: db",
+            ),
+        ),
+        script("K05db", &lsb("db", "# Default-Start: 2\n# Default-Stop:")),
+        script("S01db", &lsb("db", "# Default-Start: 2\n# Default-Stop:")),
+        // An administrator had it started here, whatever its author meant.
+        script(
+            "S02log",
+            &lsb("log", "# Required-Start: db\n# Default-Start:\n# Default-Stop: 0"),
+        ),
+        script("S03ntp", &lsb("ntp", "# KEYWORD: none")),
+    ];
+    let up = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(left_out(&up), ["K01web", "K05db"]);
+    assert_eq!(
+        up[0].left_out.as_deref(),
+        Some("its name begins with K: it is for stopping")
+    );
+    let down = scripts(&all, &stop()).unwrap();
+    assert_eq!(left_out(&down), ["S01db", "S02log", "S03ntp"]);
+    assert!(pairs(&down).contains(&"K01web K05db".to_owned()));
+    // One other name in the directory takes no meaning from them.
+    let mixed = [all[0].clone(), script("local", ""), script("K20x", "")];
+    assert_eq!(
+        left_out(&scripts(&mixed, &Selection::default()).unwrap()),
+        ["K01web", "K20x"]
+    );
+    let plain = [script("K20x", ""), script("local", "")];
+    assert_eq!(
+        left_out(&scripts(&plain, &Selection::default()).unwrap()),
+        ["K20x"]
+    );
+    // A service's own name.
+    let services = [
+        script("K8s-proxy", &lsb("k8s", "# Default-Start: 2")),
+        script("S3fs", ""),
+    ];
+    assert_eq!(
+        left_out(&scripts(&services, &Selection::default()).unwrap()),
+        [""; 0]
+    );
+    assert_eq!(left_out(&scripts(&services, &stop()).unwrap()), [""; 0]);
+}
+
+#[test]
+fn headers_give_the_order_and_numbers_where_headers_are_silent() {
+    let all = [
+        script("S10late", &lsb("late", "# Required-Start: early")),
+        script("S20plain", "#!/bin/sh\n"),
+        script("S25other", "#!/bin/sh\n"),
+        script("S30early", &lsb("early", "#")),
+        script("S40free", "# PROVIDE: free\n"),
+        script("S50last", "# LOCK: disk\n"),
+    ];
+    let up = scripts(&all, &Selection::default()).unwrap();
+    let expected = [
+        "S10late S50last",
+        "S20plain S25other",
+        "S20plain S30early",
+        "S20plain S40free",
+        "S20plain S50last",
+        "S25other S30early",
+        "S25other S40free",
+        "S25other S50last",
+        "S30early S10late",
+        "S30early S50last",
+        "S40free S50last",
+    ];
+    let mut found = pairs(&up);
+    found.retain(|pair| !pair.ends_with("S10late") || pair.starts_with("S30early"));
+    assert_eq!(found, expected);
+    let graph = Graph::new(&up.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    assert_eq!((graph.missing(), graph.cycles().len()), (&[][..], 0));
+    assert_eq!(doubtful(&all, &Selection::default()), []);
+}
+
+#[test]
+fn a_script_without_the_run_bit_is_left_out_and_told_whatever_it_says_about_itself() {
+    let mut all = [
+        script("S10lsb", &lsb("a", "#")),
+        script("S20rcorder", "# PROVIDE: b\n"),
+        script("S30plain", "#!/bin/sh\n"),
+        script("unnumbered", "#!/bin/sh\n"),
+        script("README", "Read me.\n"),
+        script("S40good", "# PROVIDE: c\n# REQUIRE: b\n"),
+    ];
+    for script in &mut all[..5] {
+        script.executable = false;
+    }
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(left_out(&tasks), ["S10lsb", "S20rcorder"]);
+    assert_eq!(pairs(&tasks), ["S20rcorder S40good"]);
+    let told: Vec<_> = doubtful(&all, &Selection::default())
+        .iter()
+        .map(|m| format!("{m}: {}", m.fix))
+        .collect();
+    let text =
+        |name| format!("/etc/rc.d/{name}:1: it has no run bit and is left out: chmod +x /etc/rc.d/{name}");
+    assert_eq!(told, ["S10lsb", "S20rcorder", "S30plain", "unnumbered"].map(text));
+}

@@ -374,7 +374,7 @@ impl From<LoadError> for Failure {
                 "it is called with a script, and prints lines such as `PROVIDE: net` and `REQUIRE: disk`",
             ),
             LoadError::Empty { .. } => failure
-                .why("there is neither an executable file nor one with annotations")
+                .why("there is neither a file with the run bit nor one with annotations")
                 .next("annotate scripts with `# PROVIDE:` and `# REQUIRE:`, or make them executable"),
         }
     }

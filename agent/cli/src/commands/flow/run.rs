@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_core::document::parse_duration;
-use farmhand_core::flow::{Action, Course, Task};
+use farmhand_core::flow::{Course, Task};
 use farmhand_core::graph::Graph;
 
 use super::{Loaded, SourceArgs};
@@ -65,7 +65,6 @@ pub(crate) struct RunArgs {
 pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
     let (flow, graph, mut done) = flow(args)?;
     flow.source.judge(&graph)?;
-    refuse_unexecutable(&flow.tasks)?;
     if args.dry_run {
         return dry_run(&flow.tasks, &graph, json);
     }
@@ -164,29 +163,6 @@ impl RunArgs {
         let jobs = self.jobs.map(u32::from).or(of_job);
         jobs.map_or_else(|| (4 * cpus).max(64), |n| n as usize)
     }
-}
-
-fn refuse_unexecutable(tasks: &[Task]) -> Result<(), Failure> {
-    let lacks = |t: &&Task| {
-        matches!(
-            &t.action,
-            Action::Script {
-                executable: false,
-                ..
-            }
-        ) && t.left_out.is_none()
-    };
-    let list: Vec<_> = tasks
-        .iter()
-        .filter(lacks)
-        .map(|t| t.at.file.to_string())
-        .collect();
-    if list.is_empty() {
-        return Ok(());
-    }
-    let failure = Failure::new(Exit::Error, "scripts of the flow have no run bit");
-    let next = format!("chmod +x {}", list.join(" "));
-    Err(list.into_iter().fold(failure, Failure::why).next(next))
 }
 
 fn dry_run(tasks: &[Task], graph: &Graph, json: bool) -> Outcome {

@@ -291,7 +291,7 @@ fn watch(pid: i32) -> Option<std::os::fd::OwnedFd> {
 /// Nothing for a task that has nothing to do.
 fn argv(action: &Action, direction: Direction) -> Option<Vec<CString>> {
     let words: Vec<&str> = match action {
-        Action::Script { path, .. } => vec![path, direction.as_str()],
+        Action::Script { path } => vec![path, direction.as_str()],
         Action::Function { file, name } => {
             vec![
                 "/bin/sh",
