@@ -329,3 +329,31 @@ async fn a_signed_job_runs_as_no_instance_and_on_no_node_that_it_does_not_have()
     let run = farm.first_run("rows").await;
     refused(&farm, run.run_id, "not the one that \"alice\" signed").await;
 }
+
+/// Who may write rows of tasks could leave out the one on which the others build.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_flow_is_not_told_by_a_row_that_a_task_is_done() {
+    let farm = farm(1, 1).await;
+    let flow = |name: &str, resume: &str| {
+        format!(
+            "[job.{name}]\nresume = '{resume}'\n[job.{name}.task.first]\ncommand = 'echo did it'\n\
+             [job.{name}.task.second]\ncommand = 'false'\nrequires = ['first']\n"
+        )
+    };
+    signed(
+        &farm,
+        &(flow("whole", "restart") + &flow("rest", "skip-finished")),
+    );
+    for (job, runs_again) in [("whole", true), ("rest", false)] {
+        let failed = farm.submit(job).await;
+        assert_eq!(farm.over(failed, SOON).await.state, "failed");
+        let said = farm.ok(&["run", "retry", "--from-failed", &failed.to_string(), "--json"]);
+        let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        let again = said["run_id"].as_i64().expect("the new run");
+        assert_eq!(farm.over(again, SOON).await.state, "failed");
+        let output = farm.output(again, 1).await;
+        assert_eq!(output.contains("did it"), runs_again, "{output}");
+        let told = "run again, although the database says that they had succeeded: first;";
+        assert_eq!(output.contains(told), runs_again, "{output}");
+    }
+}

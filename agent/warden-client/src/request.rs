@@ -5,12 +5,12 @@ mod command;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
 use farmhand_core::definition::{
-    Command, Filling, JobSpec, argv, fill, param_text, param_variable, resolve_params,
+    Command, Filling, JobSpec, Resume, argv, fill, param_text, param_variable, resolve_params,
 };
 use farmhand_core::document::millis;
 use farmhand_core::input::flow;
@@ -138,9 +138,19 @@ pub fn request(
     let stdin = spec.stdin.clone().map(String::into_bytes);
     let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
         (Some(tasks), ..) => {
+            let told = claimed.done.iter().flatten().cloned().collect();
+            // Whoever may write rows can say that a task is done, and no signature covers that. There is a signature here
+            // only where the node asks for one.
+            let believed = claimed.signed.is_none() || spec.resume == Resume::SkipFinished;
+            let (done, again) = if believed {
+                (told, BTreeSet::new())
+            } else {
+                (BTreeSet::new(), told)
+            };
             let handed = flow::Handed {
                 flow: tasks.clone().filled(&filling),
-                done: claimed.done.iter().flatten().cloned().collect(),
+                done,
+                again,
             };
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
             (flow::command(spec.grace), Some(text))

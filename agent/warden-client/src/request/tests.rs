@@ -101,3 +101,24 @@ fn the_tasks_of_a_flow_have_the_grace_of_their_job() {
     let words = argv(&spec, json!({})).unwrap();
     assert_eq!(words[4..], ["--grace", "120000ms"]);
 }
+
+/// Rows of the database say which tasks are done, and no signature covers these.
+#[test]
+fn a_signed_flow_skips_tasks_only_where_what_was_signed_says_so() {
+    let signed = json!({"signed": {"document": "", "signature": "", "key": "alice"}, "done": ["a"]});
+    let unsigned = json!({"done": ["a"]});
+    for (resume, more, done, again) in [
+        ("restart", &signed, json!([]), json!(["a"])),
+        ("skip_finished", &signed, json!(["a"]), json!([])),
+        ("restart", &unsigned, json!(["a"]), json!([])),
+    ] {
+        let spec = json!({"flow": {"tasks": {"a": {"command": ["true"]}}}, "resume": resume});
+        let handed = made(spec, more.clone()).unwrap().stdin.unwrap();
+        let handed: Value = serde_json::from_slice(&handed).unwrap();
+        assert_eq!(
+            (&handed["done"], &handed["again"]),
+            (&done, &again),
+            "{resume} {more}"
+        );
+    }
+}

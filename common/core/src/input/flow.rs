@@ -15,6 +15,9 @@ pub struct Handed {
     pub flow: FlowSpec,
     /// Tasks that are not to run again.
     pub done: BTreeSet<String>,
+    /// Tasks that run again although the database says that they are done: what was signed does not leave them out.
+    #[serde(default)]
+    pub again: BTreeSet<String>,
 }
 
 /// The engine, as an attempt's command: this very binary, whatever has become of its file since. Its tasks have the job's `grace`.

@@ -152,6 +152,14 @@ fn flow(args: &RunArgs) -> Result<(Loaded, Graph, BTreeSet<String>), Failure> {
     let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
         Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
     })?;
+    if !handed.again.is_empty() {
+        let names: Vec<&str> = handed.again.iter().map(String::as_str).collect();
+        out::note(&format!(
+            "these tasks run again, although the database says that they had succeeded: {}; this node asks for signatures, and the \
+             signed job skips tasks only with `resume = \"skip-finished\"`",
+            names.join(" ")
+        ));
+    }
     let loaded = args.source.described(&handed.flow)?;
     let graph = super::graph(&loaded.tasks);
     Ok((loaded, graph, handed.done))
