@@ -157,6 +157,40 @@ async fn a_wrong_and_a_missing_password_are_exit_code_6() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_denied_something_is_told_the_role_that_they_lack_and_no_other() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\n");
+    let url = farm.db.url_as("farm_viewer");
+    let state = farm.dir.path().join("state");
+    let agent = ["agent", "--listen", "off", "--state-dir", state.to_str().unwrap()];
+    for (args, role) in [
+        (&["job", "pause", "a"][..], "GRANT farmhand_operator TO the login"),
+        (
+            &["lock", "a", "--", "true"],
+            "GRANT farmhand_submitter TO the login",
+        ),
+        (&agent, "GRANT farmhand_agent TO the login"),
+    ] {
+        let ran = ran(command(&url, farm.dir.path()).args(args));
+        ran.refused(6, &["the database denies this to this login", role]);
+        assert_eq!(ran.err.matches("GRANT").count(), 1, "{}", ran.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_takes_no_writes_by_a_setting_is_not_called_a_standby() {
+    let farm = Farm::new().await;
+    let sql = farm.db.client().await;
+    let name = "SELECT quote_ident(current_database())";
+    let name: String = sql.query_one(name, &[]).await.unwrap().get(0);
+    let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
+    sql.batch_execute(&set).await.unwrap();
+    let ran = farm.run(&["status"]);
+    ran.refused(5, &["takes no writes", "reset default_transaction_read_only"]);
+    assert!(!ran.err.contains("promote"), "{}", ran.err);
+}
+
 #[test]
 fn a_password_on_the_command_line_is_refused_and_not_repeated() {
     let home = tempfile::tempdir().unwrap();

@@ -87,7 +87,7 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
     let (one, two) = (agent(&farm, "farm_n1").await, agent(&farm, "farm_n2").await);
     may_act_as(&one, "n1").await.unwrap();
     let refused = may_act_as(&one, "n2").await.unwrap_err();
-    assert!(matches!(refused, StoreError::Denied(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Forbidden { .. }), "{refused:?}");
     may_act_as(&operator, "n2").await.unwrap();
 
     let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;

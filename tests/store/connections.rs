@@ -37,9 +37,29 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
         .unwrap();
     let start = Instant::now();
     let error = renew(&db, &me, TTL, &Told::default()).await.unwrap_err();
-    assert!(matches!(error, StoreError::TimedOut { op: "renew" }), "{error}");
+    assert!(
+        matches!(
+            error,
+            StoreError::TimedOut {
+                op: "renew",
+                unsure: true
+            }
+        ),
+        "{error}"
+    );
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(db.gauge().used, 0);
+    locker.batch_execute("ROLLBACK").await.unwrap();
+    // What only reads has changed nothing.
+    locker
+        .batch_execute("BEGIN; LOCK TABLE farmhand.job")
+        .await
+        .unwrap();
+    let error = jobs::list_jobs(&db, None, 10).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::TimedOut { unsure: false, .. }),
+        "{error:?}"
+    );
     locker.batch_execute("ROLLBACK").await.unwrap();
     assert!(matches!(
         renew(&db, &me, TTL, &Told::default()).await.unwrap(),
@@ -63,7 +83,11 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
     let error = expire(&db, "a", me.session, me.incarnation, renewals)
         .await
         .unwrap_err();
-    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    // Its COMMIT was never sent.
+    assert!(
+        matches!(error, StoreError::TimedOut { unsure: false, .. }),
+        "{error:?}"
+    );
     locker.batch_execute("ROLLBACK").await.unwrap();
     let holds =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
@@ -138,7 +162,7 @@ async fn a_database_that_takes_no_writes_is_told_apart() {
         .unwrap();
     assert!(matches!(
         Db::connect(&farm.test.config()).await,
-        Err(StoreError::ReadOnly)
+        Err(StoreError::WritesOff)
     ));
 }
 

@@ -305,7 +305,7 @@ async fn sql_in_names_stays_a_name() {
         source: "test.toml".to_owned(),
     };
     match apply(&farm.owner, &[change], false, "tester").await {
-        Err(StoreError::Denied(why)) => assert!(why.contains("there is no table"), "{why}"),
+        Err(StoreError::Forbidden { why, .. }) => assert!(why.contains("there is no table"), "{why}"),
         other => panic!("{other:?}"),
     }
     let submitter = as_role(&farm.test, "farm_submitter").await;

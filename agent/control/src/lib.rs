@@ -28,7 +28,7 @@ use utoipa::ToSchema;
 pub use bulk::{BulkAction, Chosen, Picked};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
-pub use refusal::{Kind, Refusal};
+pub use refusal::{Asker, Kind, MEANWHILE, Refusal, of_store};
 
 use farmhand_core::text::shell_word;
 

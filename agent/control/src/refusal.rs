@@ -4,6 +4,9 @@ use std::fmt;
 
 use farmhand_store::StoreError;
 
+/// What becomes of the farm while its database is away. The one place where this is said.
+pub const MEANWHILE: &str = "while the database is away nothing new starts, and running jobs go on until the lease of their node ends";
+
 /// What sort of error it is: the command line makes an exit code of it, the API a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -13,7 +16,56 @@ pub enum Kind {
     NotFound,
     /// It conflicts with the current state.
     Refused,
+    /// Whoever asks may not do it.
+    Denied,
+    /// The database does not answer, or takes no writes.
+    Away,
+    /// It takes too long.
+    Slow,
+    /// Something is broken.
+    Broken,
 }
+
+/// Who asks the database. What one lacks who is denied something depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Somebody at a command line.
+    Person,
+    /// Who only submits runs and takes leases.
+    Application,
+    /// Who makes the schema.
+    Owner,
+    /// An agent, for its own work.
+    Agent,
+    /// Somebody on the page or the API, for whom an agent asks.
+    Token,
+}
+
+impl Asker {
+    /// What to do about a right that its login lacks.
+    fn lacks_a_right(self) -> &'static str {
+        match self {
+            // Reading takes less, and whoever came this far may often read.
+            Self::Person => {
+                "use a login that has the role farmhand_operator; an administrator gives it: GRANT farmhand_operator TO the \
+                 login. docs/reference/roles.md says what each role may"
+            }
+            Self::Application => {
+                "use a login that has the role farmhand_submitter; an administrator gives it: GRANT farmhand_submitter TO the \
+                 login"
+            }
+            Self::Owner => {
+                "migrate with the login that owns the schema, or with one that owns the database and may make roles (CREATEROLE)"
+            }
+            Self::Agent => {
+                "use a login that has the role farmhand_agent; an administrator gives it: GRANT farmhand_agent TO the login"
+            }
+            Self::Token => AGENTS_LOG,
+        }
+    }
+}
+
+const AGENTS_LOG: &str = "the agent's log says why; `farmhand doctor` on its machine checks it";
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -75,8 +127,231 @@ impl Refusal {
     }
 }
 
+/// What a failure of the database is to `asker`: what happened, why, and the one next step that its cause asks for.
+pub fn of_store(error: &StoreError, asker: Asker) -> Refusal {
+    let for_token = asker == Asker::Token;
+    let (kind, what, next) = match error {
+        StoreError::Denied(_)
+        | StoreError::Forbidden { .. }
+        | StoreError::PasswordMissing
+        | StoreError::Config(_)
+        | StoreError::File { .. }
+            if for_token =>
+        {
+            // It is the agent's own login, and what it is told is not for others.
+            return Refusal::new(Kind::Away, "the database denies access to this agent").next(AGENTS_LOG);
+        }
+        StoreError::Config(_) => (
+            Kind::Usage,
+            "the database URL cannot be used",
+            "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand".to_owned(),
+        ),
+        // No mistake in the configuration: the file may be there, or be readable, at the next start.
+        StoreError::File { file, .. } => (
+            Kind::Broken,
+            "a file for the database connection cannot be used",
+            format!("fix {}, or name another file", file.display()),
+        ),
+        StoreError::ReadOnly => (
+            Kind::Away,
+            "the database takes no writes",
+            format!(
+                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; {MEANWHILE}"
+            ),
+        ),
+        StoreError::WritesOff => (
+            Kind::Away,
+            "the database takes no writes",
+            format!(
+                "as an administrator, reset default_transaction_read_only where it is set (ALTER ROLE, ALTER DATABASE, ALTER \
+                 SYSTEM, or `options` of the URL); {MEANWHILE}"
+            ),
+        ),
+        StoreError::Unreachable(_) if for_token => (
+            Kind::Away,
+            "the database is out of reach",
+            format!("try again; {MEANWHILE}"),
+        ),
+        StoreError::Unreachable(_) => (
+            Kind::Away,
+            "the database is out of reach",
+            format!("check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; {MEANWHILE}"),
+        ),
+        StoreError::TimedOut { unsure: true, .. }
+        | StoreError::ConnectionLost { unsure: true, .. }
+        | StoreError::NotConfirmed { .. } => (
+            Kind::Away,
+            "the database did not confirm; whether it did it is unknown",
+            "look before doing it again".to_owned(),
+        ),
+        StoreError::TimedOut { .. } => (
+            Kind::Away,
+            "the database did not answer in time; nothing was changed",
+            format!("try again, and ask for less if it only is slow; {MEANWHILE}"),
+        ),
+        StoreError::ConnectionLost { .. } => (
+            Kind::Away,
+            "the connection to the database was lost; nothing was changed",
+            format!("try again; {MEANWHILE}"),
+        ),
+        StoreError::Restricted(why) if for_token => {
+            return Refusal::new(Kind::Denied, why)
+                .next("use a token for these jobs; `farmhand token ls` shows what each may act on");
+        }
+        StoreError::Restricted(_) => (
+            Kind::Denied,
+            "this login may not do that",
+            "ask an operator who is not restricted; `farmhand restriction ls` shows who may do what"
+                .to_owned(),
+        ),
+        StoreError::Forbidden { fix, .. } => (
+            Kind::Denied,
+            "the database denies this to this login",
+            fix.clone().unwrap_or_else(|| asker.lacks_a_right().to_owned()),
+        ),
+        StoreError::Denied(_) | StoreError::PasswordMissing => (
+            Kind::Denied,
+            "the database denies access",
+            "check the user and its password (FARMHAND_DATABASE_URL or PGPASSFILE)".to_owned(),
+        ),
+        StoreError::NotReady { fix, .. } => (Kind::Refused, "the database is not ready", fix.clone()),
+        StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
+            Kind::Refused,
+            "the database is not ready for this version",
+            "run `farmhand migrate`".to_owned(),
+        ),
+        StoreError::SchemaTooNew { .. } => (
+            Kind::Refused,
+            "the database belongs to a newer version",
+            "install that version of farmhand on this machine".to_owned(),
+        ),
+        StoreError::MigrationChanged { .. } => (
+            Kind::Refused,
+            "the database was migrated by another build",
+            "use the build that migrated it, or another database".to_owned(),
+        ),
+        StoreError::NotFound(_) => (
+            Kind::NotFound,
+            "there is no such thing",
+            "`farmhand job ls` shows the jobs".to_owned(),
+        ),
+        StoreError::Refused(_) => (
+            Kind::Refused,
+            "the database refuses it",
+            "change the request".to_owned(),
+        ),
+        StoreError::Sql { .. } if error.is_bad_value() => (
+            Kind::Usage,
+            "a value is none that the database can hold",
+            "leave out what is not text, and take smaller numbers".to_owned(),
+        ),
+        StoreError::Sql { .. } if error.is_too_slow() => (
+            Kind::Slow,
+            "the answer took too long",
+            "ask for less: a shorter stretch of time, or one job".to_owned(),
+        ),
+        StoreError::Sql { .. } | StoreError::Decode { .. } => (
+            Kind::Broken,
+            "the database answered with an error",
+            "`farmhand doctor` checks the database; this may be a defect worth reporting".to_owned(),
+        ),
+    };
+    let why = match error {
+        StoreError::Config(why)
+        | StoreError::NotReady { why, .. }
+        | StoreError::Unreachable(why)
+        | StoreError::Denied(why)
+        | StoreError::Restricted(why)
+        | StoreError::NotFound(why)
+        | StoreError::Refused(why) => why.clone(),
+        other => other.to_string(),
+    };
+    Refusal::new(kind, what).why(why).next(next)
+}
+
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(error: &StoreError, asker: Asker) -> (Kind, String) {
+        match of_store(error, asker) {
+            Refusal::Said {
+                kind,
+                next: Some(next),
+                ..
+            } => (kind, next),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_who_lacks_a_right_is_told_the_role_that_has_it() {
+        let lacks = StoreError::Forbidden {
+            why: "permission denied for table node".to_owned(),
+            fix: None,
+        };
+        for (asker, role) in [
+            (Asker::Person, "GRANT farmhand_operator"),
+            (Asker::Application, "GRANT farmhand_submitter"),
+            (Asker::Agent, "GRANT farmhand_agent"),
+            (Asker::Owner, "owns the schema"),
+        ] {
+            let (kind, next) = next(&lacks, asker);
+            assert!(kind == Kind::Denied && next.contains(role), "{asker:?}: {next}");
+            assert_eq!(
+                next.matches("GRANT").count(),
+                role.matches("GRANT").count(),
+                "{next}"
+            );
+        }
+        // What the database itself says is better, and is no matter of roles.
+        let own = StoreError::Forbidden {
+            why: String::new(),
+            fix: Some("GRANT SELECT (id) ON shop.orders TO ops;".to_owned()),
+        };
+        assert_eq!(
+            next(&own, Asker::Person).1,
+            "GRANT SELECT (id) ON shop.orders TO ops;"
+        );
+        let outside = next(&StoreError::Denied("no".to_owned()), Asker::Person).1;
+        assert!(
+            outside.contains("password") && !outside.contains("GRANT"),
+            "{outside}"
+        );
+        // Whoever asks an agent can give no login anything.
+        assert_eq!(next(&lacks, Asker::Token), (Kind::Away, AGENTS_LOG.to_owned()));
+    }
+
+    #[test]
+    fn only_what_may_have_been_done_is_said_to_be_unknown() {
+        for (unsure, said) in [(true, "look before doing it again"), (false, "try again")] {
+            let timed_out = StoreError::TimedOut { op: "x", unsure };
+            let lost = StoreError::ConnectionLost {
+                op: "x",
+                cause: String::new(),
+                unsure,
+            };
+            for error in [timed_out, lost] {
+                let (kind, next) = next(&error, Asker::Person);
+                assert!(kind == Kind::Away && next.starts_with(said), "{error}: {next}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_could_take_writes_is_not_called_a_standby() {
+        let off = next(&StoreError::WritesOff, Asker::Person).1;
+        assert!(
+            off.contains("default_transaction_read_only") && !off.contains("standby"),
+            "{off}"
+        );
+        let standby = next(&StoreError::ReadOnly, Asker::Person).1;
+        assert!(standby.contains("promote"), "{standby}");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     fn silence_of_a_small_statement_is_an_outage_and_a_slow_table_is_none() {
         for (unanswered, outage) in [(Unanswered::Outage, true), (Unanswered::Slow, false)] {
             assert_eq!(
-                unanswered.is_outage(&StoreError::TimedOut { op: "" }),
+                unanswered.is_outage(&StoreError::TimedOut { op: "", unsure: true }),
                 outage,
                 "{unanswered:?}"
             );

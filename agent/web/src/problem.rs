@@ -7,7 +7,7 @@ use farmhand_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use farmhand_control::{Kind, Refusal};
+use farmhand_control::{Asker, Kind, Refusal, of_store};
 
 /// Mistakes of job files that are told at most.
 const MISTAKES: usize = 1_000;
@@ -196,61 +196,20 @@ impl From<Mistakes> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let unavailable = |title: &str, hint: &str| {
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, title)
-                .hint(hint)
-                .retry_after(5)
-        };
-        let away = |title: &str, hint: &str| Self {
-            away: true,
-            ..unavailable(title, hint)
-        };
-        let later = "try again; jobs that run go on meanwhile";
-        match error {
-            StoreError::Refused(why) => Self::bad_request(why),
-            StoreError::NotFound(what) => Self::not_found("there is no such thing").detail(what),
-            StoreError::ReadOnly => away("the database takes no writes", later),
-            StoreError::Unreachable(_) => away("the database is out of reach", later),
-            StoreError::TimedOut { .. }
-            | StoreError::ConnectionLost { .. }
-            | StoreError::NotConfirmed { .. } => away(
-                "the database did not confirm; whether it did it is unknown",
-                "look before doing it again",
-            ),
-            StoreError::Restricted(why) => Self::new(StatusCode::FORBIDDEN, why)
-                .hint("use a token for these jobs; `farmhand token ls` shows what each may act on"),
-            StoreError::Denied(_)
-            | StoreError::PasswordMissing
-            | StoreError::Config(_)
-            | StoreError::File { .. } => away(
-                "the database denies access to this agent",
-                "the agent's log says why; `farmhand doctor` on its machine checks it",
-            ),
-            StoreError::SchemaMissing
-            | StoreError::NotReady { .. }
-            | StoreError::SchemaTooOld { .. }
-            | StoreError::SchemaTooNew { .. }
-            | StoreError::MigrationChanged { .. } => {
-                Self::refused("this agent and the database's schema are of different versions")
-                    .detail(error.to_string())
-            }
-            StoreError::Sql { .. } if error.is_bad_value() => Self::new(
-                StatusCode::BAD_REQUEST,
-                "a value is none that the database can hold",
-            )
-            .detail(error.to_string())
-            .hint("leave out what is not text, and take smaller numbers"),
-            StoreError::Sql { .. } if error.is_too_slow() => unavailable(
-                "the answer took too long",
-                "ask for less: a shorter stretch of time, or one job",
-            ),
-            StoreError::Sql { .. } | StoreError::Decode { .. } => {
-                // What a defect says of its insides is for the log.
+        match &error {
+            // A function of the schema says it, of what was asked for.
+            StoreError::Refused(why) => return Self::bad_request(why),
+            // What a defect says of its insides is for the log.
+            StoreError::Sql { .. } | StoreError::Decode { .. }
+                if !error.is_bad_value() && !error.is_too_slow() =>
+            {
                 tracing::error!("API: {error}");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
-                    .hint("the agent's log says why; it may be a defect worth reporting")
+                return Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+                    .hint("the agent's log says why; it may be a defect worth reporting");
             }
+            _ => {}
         }
+        of_store(&error, Asker::Token).into()
     }
 }
 
@@ -270,10 +229,18 @@ impl From<Refusal> for Problem {
             Kind::Usage => StatusCode::BAD_REQUEST,
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::Refused => StatusCode::CONFLICT,
+            Kind::Denied => StatusCode::FORBIDDEN,
+            Kind::Away | Kind::Slow => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut problem = Self::new(status, what);
-        problem.detail = (!why.is_empty()).then(|| why.join("\n").into());
         problem.hint = next.map(Into::into);
+        problem.away = kind == Kind::Away;
+        if matches!(kind, Kind::Away | Kind::Slow) {
+            // Where the database is, and what it says, is not for everybody.
+            return problem.retry_after(5);
+        }
+        problem.detail = (!why.is_empty()).then(|| why.join("\n").into());
         problem
     }
 }

@@ -51,13 +51,17 @@ pub async fn unbind_node(db: &Db, address: &str) -> Result<bool, StoreError> {
 }
 
 /// # Errors
-/// This connection's login may not act for the node: `Denied`, with a sentence that says why.
+/// This connection's login may not act for the node: `Forbidden`, with a sentence that says why.
 pub async fn may_act_as(db: &Db, address: &str) -> Result<(), StoreError> {
     let row: Option<(Option<String>,)> = db.row(stmt!("why_not_as"), &[(&address, Type::TEXT)]).await?;
     match row.and_then(|(why,)| why) {
         None => Ok(()),
-        Some(why) => Err(StoreError::Denied(format!(
-            "{why}; give this agent the login of its node, or the --address of its login (`farmhand node ls` shows both)"
-        ))),
+        Some(why) => Err(StoreError::Forbidden {
+            why,
+            fix: Some(
+                "give this agent the login of its node, or the --address of its login (`farmhand node ls` shows both)"
+                    .to_owned(),
+            ),
+        }),
     }
 }

@@ -19,7 +19,7 @@ use super::error::{StoreError, is_forgotten};
 use super::hosts::summed_up;
 use super::note::Note;
 use super::settings::{BEGIN, BEGIN_POOLED, PLANS, SESSION, bounded};
-use super::statement::Stmt;
+use super::statement::{Stmt, stmt};
 
 /// One parameter with its type, so that no statement needs to be prepared.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -81,10 +81,31 @@ impl Conn {
                     });
                 }
                 Ok(Some((number, Err(error)))) => refusals.push((servers[number].target(), error)),
-                Ok(None) => return Err(summed_up(refusals)),
+                Ok(None) => {
+                    return Err(match summed_up(refusals) {
+                        StoreError::ReadOnly => Self::why_read_only(&servers, deadline).await,
+                        other => other,
+                    });
+                }
                 Err(_) => {}
             }
         }
+    }
+
+    /// None of these servers takes writes: whether one of them could.
+    async fn why_read_only(servers: &[DbConfig], deadline: Instant) -> StoreError {
+        for server in servers {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(mut conn) = Self::open_one(&server.clone().of_any_kind(), None, left).await else {
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let role = conn.query(stmt!("survey_role"), &[], left, false).await;
+            if role.is_ok_and(|rows| rows.first().is_some_and(|row| !row.get::<_, bool>("standby"))) {
+                return StoreError::WritesOff;
+            }
+        }
+        StoreError::ReadOnly
     }
 
     async fn open_one(
@@ -247,7 +268,7 @@ impl Conn {
                 .await
         };
         let reply = timeout(limit, asked).await;
-        let rows = self.settle(stmt.op, reply)?;
+        let rows = self.settle(stmt.op, !stmt.only_reads(), reply)?;
         self.committed(stmt.op)?;
         Ok(rows)
     }
@@ -296,7 +317,7 @@ impl Conn {
                 .await
         };
         let reply = timeout_at(deadline, asked).await;
-        let rows = self.settle(stmt.op, reply)?;
+        let rows = self.settle(stmt.op, last && !stmt.only_reads(), reply)?;
         if last {
             self.committed(stmt.op)?;
         }
@@ -312,14 +333,14 @@ impl Conn {
     ) -> Result<(), StoreError> {
         self.busy = true;
         let reply = timeout_at(deadline, self.client.batch_execute(sql)).await;
-        self.settle(op, reply)
+        self.settle(op, false, reply)
     }
 
     /// Ends the transaction. COMMIT of a failed transaction answers without an error; callers get here
     /// only when every statement of it succeeded.
     pub(crate) async fn commit(&mut self, op: &'static str, deadline: Instant) -> Result<(), StoreError> {
         let reply = timeout_at(deadline, self.client.batch_execute("COMMIT")).await;
-        self.settle(op, reply)?;
+        self.settle(op, true, reply)?;
         self.committed(op)
     }
 
@@ -334,18 +355,20 @@ impl Conn {
 
     pub(crate) async fn rollback(&mut self, op: &'static str, deadline: Instant) -> Result<(), StoreError> {
         let reply = timeout_at(deadline, self.client.batch_execute("ROLLBACK")).await;
-        self.settle(op, reply)?;
+        self.settle(op, false, reply)?;
         self.busy = false;
         Ok(())
     }
 
+    /// `commits`: without an answer what was asked may have been done.
     fn settle<T>(
         &mut self,
         op: &'static str,
+        commits: bool,
         reply: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
     ) -> Result<T, StoreError> {
-        match reply {
-            Ok(Ok(value)) => Ok(value),
+        let error = match reply {
+            Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
                 // Also after an error that is the statement's own: an open transaction has failed, and
                 // a server that turned read-only must be left. Errors are rare enough to reconnect for.
@@ -356,7 +379,7 @@ impl Conn {
                         "the pooler lost a prepared statement: none is used behind it any more"
                     );
                 }
-                Err(StoreError::from_statement(op, &error))
+                StoreError::from_statement(op, &error)
             }
             Err(_) => {
                 self.broken = true;
@@ -364,9 +387,11 @@ impl Conn {
                 if self.reading.is_none() {
                     self.leave();
                 }
-                Err(StoreError::TimedOut { op })
+                StoreError::TimedOut { op, unsure: false }
             }
-        }
+        };
+        let unsure = commits && self.reading.is_none();
+        Err(if unsure { error.unsure() } else { error })
     }
 }
 

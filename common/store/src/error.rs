@@ -22,14 +22,22 @@ pub enum StoreError {
     File { file: PathBuf, why: String },
     #[error("database out of reach: {0}")]
     Unreachable(String),
-    /// The connection was dropped; whether the statement took effect is unknown.
+    /// The connection was dropped. `unsure`: whether the statement took effect is unknown; otherwise nothing was changed.
     #[error("{op}: no answer from the database in time; the connection was dropped")]
-    TimedOut { op: &'static str },
-    /// Whether the statement took effect is unknown.
+    TimedOut { op: &'static str, unsure: bool },
+    /// As with `TimedOut`.
     #[error("{op}: lost the connection to the database: {cause}")]
-    ConnectionLost { op: &'static str, cause: String },
+    ConnectionLost {
+        op: &'static str,
+        cause: String,
+        unsure: bool,
+    },
+    /// Nobody is let in.
     #[error("the database denies access: {0}")]
     Denied(String),
+    /// The login is let in, and lacks a right. `fix`: where the database said itself what to do.
+    #[error("{why}")]
+    Forbidden { why: String, fix: Option<String> },
     /// The login, or the token that is acted for, is restricted to other jobs; or the token is not good any more.
     #[error("{0}")]
     Restricted(String),
@@ -37,6 +45,9 @@ pub enum StoreError {
     PasswordMissing,
     #[error("the database is read-only (a standby, or default_transaction_read_only)")]
     ReadOnly,
+    /// A server that could take writes.
+    #[error("default_transaction_read_only is on, and the server is no standby")]
+    WritesOff,
     #[error("the database has no Farmhand schema; run `farmhand migrate`")]
     SchemaMissing,
     /// Something that an administrator makes is not there yet.
@@ -79,8 +90,10 @@ impl StoreError {
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut { .. } => "timeout",
             Self::ConnectionLost { .. } => "connection_lost",
-            Self::Denied(_) | Self::Restricted(_) | Self::PasswordMissing => "denied",
-            Self::ReadOnly => "read_only",
+            Self::Denied(_) | Self::Forbidden { .. } | Self::Restricted(_) | Self::PasswordMissing => {
+                "denied"
+            }
+            Self::ReadOnly | Self::WritesOff => "read_only",
             Self::SchemaMissing
             | Self::NotReady { .. }
             | Self::SchemaTooOld { .. }
@@ -101,6 +114,7 @@ impl StoreError {
             Self::Config(_)
                 | Self::File { .. }
                 | Self::Denied(_)
+                | Self::Forbidden { .. }
                 | Self::Restricted(_)
                 | Self::PasswordMissing
                 | Self::SchemaMissing
@@ -122,7 +136,11 @@ impl StoreError {
     pub fn is_away(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable(_) | Self::TimedOut { .. } | Self::ConnectionLost { .. } | Self::ReadOnly
+            Self::Unreachable(_)
+                | Self::TimedOut { .. }
+                | Self::ConnectionLost { .. }
+                | Self::ReadOnly
+                | Self::WritesOff
         )
     }
 
@@ -152,13 +170,27 @@ impl StoreError {
         }
     }
 
+    /// The same, of a statement that may have taken effect.
+    #[must_use]
+    pub(crate) fn unsure(mut self) -> Self {
+        if let Self::TimedOut { unsure, .. } | Self::ConnectionLost { unsure, .. } = &mut self {
+            *unsure = true;
+        }
+        self
+    }
+
+    fn lost(op: &'static str, cause: String) -> Self {
+        Self::ConnectionLost {
+            op,
+            cause,
+            unsure: false,
+        }
+    }
+
     pub(crate) fn from_statement(op: &'static str, error: &tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
             return if error.is_closed() || is_io(error) {
-                Self::ConnectionLost {
-                    op,
-                    cause: chain(error),
-                }
+                Self::lost(op, chain(error))
             } else {
                 Self::Decode {
                     op,
@@ -172,9 +204,9 @@ impl StoreError {
         match *code {
             // Whoever says that ends the session, perhaps in the middle of a commit: the server, or a pooler that has
             // lost the server (PgBouncer says so with a code of its own, 08P01).
-            _ if fatal || code.code().starts_with("08") => Self::ConnectionLost { op, cause: message },
+            _ if fatal || code.code().starts_with("08") => Self::lost(op, message),
             // The next connection prepares it again, or nothing.
-            _ if is_forgotten(error) => Self::ConnectionLost { op, cause: message },
+            _ if is_forgotten(error) => Self::lost(op, message),
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             // It has no more numbers of transactions until somebody vacuums it.
             SqlState::PROGRAM_LIMIT_EXCEEDED
@@ -190,7 +222,10 @@ impl StoreError {
             SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("report_as_node") => {
                 Self::Refused(message)
             }
-            SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
+            SqlState::INSUFFICIENT_PRIVILEGE => Self::Forbidden {
+                why: message,
+                fix: db.hint().map(str::to_owned),
+            },
             SqlState::NO_DATA_FOUND => Self::NotFound(message),
             SqlState::INVALID_PARAMETER_VALUE | SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => {
                 Self::Refused(match db.hint() {
@@ -199,7 +234,7 @@ impl StoreError {
                 })
             }
             SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
-                Self::ConnectionLost { op, cause: message }
+                Self::lost(op, message)
             }
             _ => Self::Sql {
                 op,

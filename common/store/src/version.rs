@@ -31,7 +31,7 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// A file per topic, each after those that it leans on.
-const SCHEMA: &str = concat!(
+pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/node.sql"),
     include_str!("../schema/job.sql"),
     include_str!("../schema/run.sql"),
@@ -99,11 +99,11 @@ pub fn current_version() -> i32 {
 pub async fn check(db: &Db) -> Result<(), StoreError> {
     let applied = applied(db).await.map_err(|error| match error {
         // Whoever may use the schema and not read it is a submitter.
-        StoreError::Denied(why) if why.contains("schema_version") => StoreError::Denied(
-            "this login may not read the farm, only submit and lock: run a job with SELECT farmhand.submit('JOB'), or use a login \
-             that has the role farmhand_operator or farmhand_viewer"
+        StoreError::Forbidden { why, fix } if why.contains("schema_version") => StoreError::Forbidden {
+            why: "this login may not read the farm, only submit (SELECT farmhand.submit('JOB')) and lock"
                 .to_owned(),
-        ),
+            fix,
+        },
         other => other,
     })?;
     verify(&applied, steps())?;

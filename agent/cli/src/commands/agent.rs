@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_control::{Asker, of_store};
 use farmhand_store::logins::Login;
 use farmhand_store::{DbConfig, PasswordIn, StoreError};
 use serde::Serialize;
@@ -323,7 +324,7 @@ fn own_files(
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         match error {
-            AgentError::Store(e) => e.into(),
+            AgentError::Store(e) => of_store(&e, Asker::Agent).into(),
             AgentError::AddressTaken { .. }
             | AgentError::StateDirTaken { .. }
             | AgentError::Superseded { .. } => Failure::new(Exit::Refused, error.to_string()),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use farmhand_control::{Asker, of_store};
 use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 
-use super::{Exit, Failure, settings, terminal};
+use super::{Failure, settings, terminal};
 use farmhand_warden_client::privsep::{self, Purpose};
 
 #[derive(Args, Clone, Debug)]
@@ -39,13 +40,14 @@ impl DatabaseArgs {
     /// # Errors
     /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
     pub(crate) async fn connect(&self) -> Result<Db, Failure> {
-        with_password(self.config()?, Db::connect).await
+        with_password(self.config()?, Asker::Person, Db::connect).await
     }
 }
 
 /// What `work` makes of the database. On a terminal it is done again with a password, when one is missing.
 pub(super) async fn with_password<T>(
     config: DbConfig,
+    asker: Asker,
     work: impl AsyncFn(&DbConfig) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     match work(&config).await {
@@ -53,122 +55,20 @@ pub(super) async fn with_password<T>(
             let question = format!("Password for {}: ", config.target());
             let password = terminal::ask_secret(&question)?;
             let config = config.with_password(&password);
-            work(&config).await.map_err(|e| located(e, &config))
+            work(&config).await.map_err(|e| located(&e, asker, &config))
         }
-        other => other.map_err(|e| located(e, &config)),
+        other => other.map_err(|e| located(&e, asker, &config)),
     }
 }
 
 /// A failure to log in that names the database.
-pub(crate) fn located(error: StoreError, config: &DbConfig) -> Failure {
-    let failure = match &error {
-        StoreError::Denied(why) => Failure::new(Exit::Denied, DENIED).why(why).next(LOG_IN),
-        _ => Failure::from(error),
-    };
-    failure.why(format!("database {}", config.target()))
+pub(crate) fn located(error: &StoreError, asker: Asker, config: &DbConfig) -> Failure {
+    Failure::from(of_store(error, asker)).why(format!("database {}", config.target()))
 }
-
-const DENIED: &str = "the database denies access";
-const LOG_IN: &str = "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let fix_file;
-        let (exit, what, next) = match &error {
-            StoreError::Config(_) => (
-                Exit::Usage,
-                "the database URL cannot be used",
-                "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
-            ),
-            // No mistake in the configuration: the file may be there, or be readable, at the next start.
-            StoreError::File { file, .. } => {
-                fix_file = format!("fix {}, or name another file", file.display());
-                (
-                    Exit::Error,
-                    "a file for the database connection cannot be used",
-                    fix_file.as_str(),
-                )
-            }
-            StoreError::ReadOnly => (
-                Exit::Unreachable,
-                "the database takes no writes",
-                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
-                 meanwhile",
-            ),
-            StoreError::Unreachable(_) => (
-                Exit::Unreachable,
-                "the database is out of reach",
-                "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",
-            ),
-            StoreError::TimedOut { .. }
-            | StoreError::ConnectionLost { .. }
-            | StoreError::NotConfirmed { .. } => (
-                Exit::Unreachable,
-                "the database did not confirm; whether it did it is unknown",
-                "look before doing it again",
-            ),
-            StoreError::Restricted(_) => (
-                Exit::Denied,
-                "this login may not do that",
-                "ask an operator who is not restricted; `farmhand restriction ls` shows who may do what",
-            ),
-            StoreError::Denied(_) => (
-                Exit::Denied,
-                "the database denies this to this login",
-                // Whoever has come this far may read: farmhand_viewer would not help.
-                "this command needs the role farmhand_operator; an administrator gives it: GRANT farmhand_operator TO the \
-                 login. docs/reference/roles.md says what each role may",
-            ),
-            StoreError::PasswordMissing => (Exit::Denied, DENIED, LOG_IN),
-            StoreError::NotReady { fix, .. } => (Exit::Refused, "the database is not ready", fix.as_str()),
-            StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
-                Exit::Refused,
-                "the database is not ready for this version",
-                "run `farmhand migrate`",
-            ),
-            StoreError::SchemaTooNew { .. } => (
-                Exit::Refused,
-                "the database belongs to a newer version",
-                "install that version of farmhand on this machine",
-            ),
-            StoreError::MigrationChanged { .. } => (
-                Exit::Refused,
-                "the database was migrated by another build",
-                "use the build that migrated it, or another database",
-            ),
-            StoreError::NotFound(_) => (
-                Exit::NotFound,
-                "there is no such thing",
-                "`farmhand job ls` shows the jobs",
-            ),
-            StoreError::Refused(_) => (Exit::Refused, "the database refuses it", "change the request"),
-            StoreError::Sql { .. } if error.is_bad_value() => (
-                Exit::Usage,
-                "a value is none that the database can hold",
-                "leave out what is not text, and take smaller numbers",
-            ),
-            StoreError::Sql { .. } if error.is_too_slow() => (
-                Exit::Unreachable,
-                "the answer took too long",
-                "ask for less: a shorter stretch of time, or one job",
-            ),
-            StoreError::Sql { .. } | StoreError::Decode { .. } => (
-                Exit::Error,
-                "the database answered with an error",
-                "`farmhand doctor` checks the database; this may be a defect worth reporting",
-            ),
-        };
-        let why = match &error {
-            StoreError::Config(why)
-            | StoreError::NotReady { why, .. }
-            | StoreError::Unreachable(why)
-            | StoreError::Denied(why)
-            | StoreError::Restricted(why)
-            | StoreError::NotFound(why)
-            | StoreError::Refused(why) => why.clone(),
-            other => other.to_string(),
-        };
-        Self::new(exit, what).why(why).next(next)
+        of_store(&error, Asker::Person).into()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `farmhand migrate`: brings the database's schema to this version.
 
 use clap::Args;
+use farmhand_control::Asker;
 use farmhand_store::{DbConfig, migrate};
 
 use super::{DatabaseArgs, Exit, Outcome, database, out, progress};
@@ -22,7 +23,7 @@ pub(super) async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
         let work = migrate::migrate_roles(config, args.role_prefix.as_deref());
         progress::during("migrating, or waiting for another migration", work).await
     };
-    let (done, roles) = database::with_password(config, migrating).await?;
+    let (done, roles) = database::with_password(config, Asker::Owner, migrating).await?;
     if let Some(sql) = roles.by_hand() {
         out::notes(&format!(
             "roles are missing, and this login may not make any: agents and people need the owner's rights until an \

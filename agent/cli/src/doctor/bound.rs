@@ -27,7 +27,7 @@ pub(crate) fn judge(bound: &[BoundNode], address: &str, own: &Result<(), StoreEr
             format!("make the login, or `farmhand node unbind {}`", node.address),
         )
     }));
-    if let Err(StoreError::Denied(why)) = own {
+    if let Err(StoreError::Forbidden { why, .. }) = own {
         checks.push(Check::bad(
             Level::Warning,
             "logins",
@@ -57,7 +57,10 @@ mod tests {
         assert_eq!(worst(&[], Ok(())), Level::Ok);
         assert_eq!(worst(&[node(true)], Ok(())), Level::Ok);
         assert_eq!(worst(&[node(false)], Ok(())), Level::Warning);
-        let denied = Err(StoreError::Denied("the login".into()));
+        let denied = Err(StoreError::Forbidden {
+            why: "the login".into(),
+            fix: None,
+        });
         assert_eq!(worst(&[node(true)], denied), Level::Warning);
     }
 }

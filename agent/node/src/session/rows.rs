@@ -39,7 +39,9 @@ impl Session {
         // Only this agent's own connections tell whether its database is away. What fails with another login is told of the job,
         // but for a connection that broke or leads to a standby: the next poll makes a new one.
         let result = match result {
-            Err(lost @ (StoreError::ConnectionLost { .. } | StoreError::ReadOnly)) => Err(lost),
+            Err(
+                lost @ (StoreError::ConnectionLost { .. } | StoreError::ReadOnly | StoreError::WritesOff),
+            ) => Err(lost),
             Err(error) if self.has_rows_login() && !self.ctx.outage.lasts() => Ok(Dispatched {
                 problem: Some(format!("the login for rows: {error}")),
                 ..Dispatched::default()

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use farmhand_control::Asker;
 use farmhand_store::tokens::revoke_token;
 use farmhand_store::{Db, DbConfig, PasswordIn, Role, StoreError, migrate};
 
@@ -86,7 +87,7 @@ impl Farm {
         let config = DbConfig::from_url(&url, PasswordIn::Allowed)?;
         runtime()?
             .block_on(migrate::migrate(&config))
-            .map_err(|e| self.unmigrated(e, &config))?;
+            .map_err(|e| self.unmigrated(&e, &config))?;
         let login = self.login(dir, &config)?;
         let work = dir.join("work");
         examples::write(&dir.join("table"), &examples::fitted_table(&url, &work))?;
@@ -101,9 +102,9 @@ impl Farm {
         self.watch(dir, args.lease_ttl)
     }
 
-    fn unmigrated(&self, error: StoreError, config: &DbConfig) -> Failure {
+    fn unmigrated(&self, error: &StoreError, config: &DbConfig) -> Failure {
         let changed = matches!(error, StoreError::MigrationChanged { .. });
-        let failure = database::located(error, config);
+        let failure = database::located(&error, Asker::Owner, config);
         if !changed {
             return failure;
         }

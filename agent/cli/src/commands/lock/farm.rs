@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use farmhand_control::Asker;
 use farmhand_core::definition::Command;
 use farmhand_core::lease::{BootInstant, LeaseTiming, Stopwatch};
 use farmhand_os::clock::{SLEW_LIMIT, boot_now, slewed_beyond};
@@ -53,7 +54,7 @@ pub(super) async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
     let config = config.with_timeouts(timing.renew_every(), timing.renew_every());
     let db = Db::new(&config);
     let acquired = acquire(args, name, timing, &db).await;
-    let granted = match acquired.map_err(|e| located(e, &config))? {
+    let granted = match acquired.map_err(|e| located(&e, Asker::Application, &config))? {
         Ok(granted) => granted,
         Err(by) => {
             out::note(&format!("held by {by}: {name}"));
