@@ -67,5 +67,6 @@ async fn metrics_that_ask_for_a_token_say_that_the_database_is_away() {
     // Neither one that was refused before, nor one that nobody has shown, nor for anything else.
     assert_eq!(get(&revoked, "/metrics").await.status, 503);
     assert_eq!(get(&strange, "/metrics").await.status, 503);
-    is("nothing else is", &good, "/api/v1/me", 503, "").await;
+    let meanwhile = "running jobs go on until the lease of their node ends";
+    is("nothing else is", &good, "/api/v1/me", 503, meanwhile).await;
 }

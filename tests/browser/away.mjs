@@ -20,7 +20,7 @@ await script(async () => {
   await page.unroute(`${base}/`);
   await please("cut");
   await eventually("it says that the database is away", async () =>
-    (await box.isVisible()) && /The database has not answered since/.test(await box.innerText()));
+    (await box.isVisible()) && /The database has not answered since .* until the lease of their node ends/.test(await box.innerText()));
   await picture(page, "database-away");
   await please("fix");
   await eventually("it is live again", async () => !(await box.isVisible()) && (await link.innerText()) === "live");

@@ -99,6 +99,7 @@ fn a_database_that_is_away_is_exit_code_5() {
             5,
             &[
                 "the database is out of reach",
+                "running jobs go on until the lease of their node ends",
                 &format!("127.0.0.1:{port}"),
                 "next:",
             ],

@@ -110,7 +110,7 @@
     since = since || now();
     const at = new Date(since).toISOString().slice(11, 19);
     const text = word === "nodb"
-      ? `The database has not answered since ${at} UTC; this page is as old. Nothing new starts, running jobs go on until their lease ends, and nothing is lost. It recovers without an operator.`
+      ? `The database has not answered since ${at} UTC; this page is as old; ${box.dataset.meanwhile}. The farm recovers without an operator.`
       : `${box.dataset.agent}, the agent that serves this page, has not answered since ${at} UTC; this page is as old. The farm may be well: open the page at another agent${others.length ? `, such as ${others.join(" or ")}` : ""}.`;
     if (box.textContent !== text) box.textContent = text;
     box.hidden = false;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use farmhand_control::MEANWHILE;
 use farmhand_core::release;
 use farmhand_store::logins::{self, Login};
 use farmhand_store::{Db, DbConfig, StoreError, bound, epochs, migrate, notify, survey, tables};
@@ -156,13 +157,7 @@ async fn look_at_database(
 }
 
 fn refused(target: &str, failure: &Failure) -> Check {
-    Check::bad(
-        Level::Failure,
-        "database",
-        target,
-        "no run starts without it; attempts that run go on until their lease ends",
-        failure.to_string(),
-    )
+    Check::bad(Level::Failure, "database", target, MEANWHILE, failure.to_string())
 }
 
 /// What each server of a URL that names several is.

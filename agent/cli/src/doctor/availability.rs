@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use farmhand_control::MEANWHILE;
 use farmhand_store::StoreError;
 use farmhand_store::survey::{Role, Server};
 
@@ -142,7 +143,7 @@ pub(crate) fn servers(answers: &[(String, Result<Role, StoreError>)], standbys: 
             Level::Failure,
             "servers",
             found,
-            "no server takes writes: nothing starts, and attempts live until their lease ends",
+            format!("no server takes writes; {MEANWHILE}"),
             "promote a standby: SELECT pg_promote()",
         ),
         _ if answers.iter().any(|(_, a)| a.is_err()) => Check::bad(

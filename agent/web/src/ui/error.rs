@@ -27,15 +27,8 @@ pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
             h1 { (Icon::Alert.markup()) (problem.title()) }
             @if let Some(why) = problem.why() { p class="mono" { (why) } }
             @if let Some(next) = problem.next() { p { "What to do: " (next) "." } }
-            @if away {
-                p {
-                    "While the database is away nothing new starts, what runs goes on until its lease ends, and nothing is lost. "
-                    "This page tries again by itself."
-                }
-                (cli("farmhand doctor"))
-            } @else if again {
-                p { "This page tries again by itself." }
-            }
+            @if again { p { "This page tries again by itself." } }
+            @if away { (cli("farmhand doctor")) }
             p class="muted" { (status.as_u16()) " " (status.canonical_reason().unwrap_or("")) }
             div class="actions" {
                 a class="button" href="/" { "Now" }

@@ -1,5 +1,6 @@
 //! What is around every page.
 
+use farmhand_control::MEANWHILE;
 use farmhand_core::release;
 use farmhand_store::Role;
 use jiff::Timestamp;
@@ -75,7 +76,7 @@ impl Frame {
                     a class="skip" href="#main" { "Skip to the content" }
                     (icons::sprite())
                     (self.top())
-                    p id="outage" role="alert" data-agent=(self.address) hidden {}
+                    p id="outage" role="alert" data-agent=(self.address) data-meanwhile=(MEANWHILE) hidden {}
                     main id="main" tabindex="-1" { (content) }
                     (self.foot())
                     dialog id="ask" aria-label="Action" {}
