@@ -60,13 +60,32 @@ async fn a_bump_that_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_due_while_claims_are_closed_is_not_called_busy() {
+async fn a_job_that_is_due_while_claims_are_closed_can_be_paused_disabled_and_removed() {
     let farm = Farm::new().await;
-    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\n");
+    let job =
+        |name: &str, key: &str| format!("[job.{name}]\ncommand = 'true'\nschedule = '0 * * * *'\n{key}\n");
+    farm.apply(&format!("{}{}{}", job("a", ""), job("b", ""), job("c", "")));
     farm.run(&["epoch", "bump", "--yes"]).ok();
     let client = farm.db.client().await;
-    let due = "UPDATE farmhand.job SET next_run = now() - interval '1 minute'";
+    let due = "UPDATE farmhand.job SET next_run = date_trunc('hour', now()) - interval '1 hour'";
     client.batch_execute(due).await.unwrap();
-    farm.run(&["job", "pause", "a"])
-        .refused(4, &["claims are closed", "farmhand epoch"]);
+    // What stays enabled is to be run later, not skipped.
+    let changed = farm.dir.path().join("changed.toml");
+    std::fs::write(&changed, job("a", "priority = 5")).unwrap();
+    farm.run(&["job", "apply", changed.to_str().unwrap()])
+        .refused(4, &["claims are closed", "farmhand job pause", "farmhand epoch"]);
+    farm.run(&["job", "pause", "a"]).ok();
+    farm.run(&["job", "apply", changed.to_str().unwrap()]).ok();
+    farm.apply(&job("b", "enabled = false"));
+    farm.run(&["job", "rm", "c", "--yes"]).ok();
+    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let mut told: Vec<String> = (runs["items"].as_array().unwrap().iter())
+        .map(|run| format!("{} {} {}", run["job_id"], run["state"], run["reason"]).replace('"', ""))
+        .collect();
+    told.sort();
+    told.dedup();
+    assert_eq!(
+        told,
+        ["a skipped paused", "b skipped withdrawn", "c skipped withdrawn"]
+    );
 }

@@ -131,7 +131,7 @@ async fn a_job_applied_after_the_boot_waits_for_the_next_one() {
 async fn a_boot_that_may_not_run_is_recorded_with_its_reason() {
     let farm = Farm::new().await;
     farm.job("asleep", boot_job(), None).await;
-    pause(&farm.db, "asleep", "tester", None, None).await.unwrap();
+    pause(&farm.db, "asleep", "tester", None).await.unwrap();
     let holidays = JobSpec {
         exclude: vec!["2000-01-01..2100-01-01".to_owned()],
         ..boot_job()

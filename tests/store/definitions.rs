@@ -1,13 +1,16 @@
-use farmhand_core::definition::JobSpec;
+use std::time::Duration;
+
+use farmhand_core::definition::{Enabled, JobSpec};
 use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, Change, JobChange, Paused, Resumed, apply, delete, job, list_jobs, pause, resume,
     revisions,
 };
-use farmhand_store::protocol::{Fire, fire, jobs_since};
+use farmhand_store::protocol::jobs_since;
 use jiff::Timestamp;
 
-use crate::fixture::{Farm, firing, past, spec, until_blocked};
+use crate::epochs::replace;
+use crate::fixture::{Farm, past, spec, until_blocked};
 use crate::rounds_races::APPLY;
 
 fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange {
@@ -103,42 +106,57 @@ async fn overdue_instants_must_be_fired_before_their_schedule_changes() {
     let set = [change("j", 3, next), change("k", 0, None)];
     assert_eq!(apply(&farm.owner, &set, false, "tester").await.unwrap(), blocked);
     assert_eq!(job(&farm.db, "k").await.unwrap(), None);
-    assert_eq!(apply(&farm.owner, &[], true, "tester").await.unwrap(), blocked);
-    assert_eq!(
-        delete(&farm.owner, &["j".to_owned()], "tester").await.unwrap(),
-        blocked
-    );
-    assert!(matches!(
-        pause(&farm.db, "j", "eve", None, None).await.unwrap(),
-        Paused::Overdue { next_run, .. } if next_run == at
-    ));
     farm.fire_at("j", at, &[at]).await;
     applied(&farm, &set, false).await;
 }
 
 #[tokio::test]
-async fn a_job_that_is_due_again_meanwhile_is_paused_as_of_the_moment_of_the_wish() {
+async fn what_is_due_when_a_job_is_stopped_starts_no_more_and_has_its_record() {
     let farm = Farm::new().await;
-    let (first, again) = (past(60), past(30));
-    applied(&farm, &[change("j", 0, Some(first))], false).await;
-    let wish = past(45);
-    let asked = |asked| pause(&farm.db, "j", "eve", None, Some(asked));
-    assert_eq!(
-        asked(wish).await.unwrap(),
-        Paused::Overdue {
-            next_run: first,
-            asked: wish
-        }
-    );
-    // Fired up to the wish; the next instant has passed too before the pause arrives.
-    let fired = Fire {
-        following: Some(again),
-        ..firing("j", 1, first, &[first])
+    let at = Timestamp::from_second(past(3600).as_second() / 60 * 60).unwrap();
+    let ten_minutes = |enabled| JobSpec {
+        schedule: vec!["* * * * *".to_owned()],
+        start: Some(at.to_string()),
+        end: Some((at + Duration::from_secs(600)).to_string()),
+        enabled,
+        ..spec()
     };
-    assert_eq!(fire(&farm.db, &[fired]).await.unwrap().len(), 1);
-    assert_eq!(asked(wish).await.unwrap(), Paused::Done);
-    let paused = job(&farm.db, "j").await.unwrap().unwrap();
-    assert_eq!((paused.next_run, paused.paused_at), (None, Some(wish)));
+    for name in ["paused", "disabled", "removed", "pruned"] {
+        farm.job(name, ten_minutes(Enabled::Yes), Some(at)).await;
+    }
+    // On a copy claims are closed until agents have watched it.
+    replace(&farm).await;
+    assert_eq!(
+        pause(&farm.db, "paused", "eve", None).await.unwrap(),
+        Paused::Done
+    );
+    let disabled = JobChange {
+        spec: ten_minutes(Enabled::No),
+        ..change("disabled", 0, Some(past(-60)))
+    };
+    let paused = JobChange {
+        spec: ten_minutes(Enabled::Yes),
+        ..change("paused", 0, Some(past(-60)))
+    };
+    delete(&farm.owner, &["removed".to_owned()], "eve").await.unwrap();
+    applied(&farm, &[disabled, paused], true).await;
+    let told = "SELECT string_agg(DISTINCT job_id || ' ' || reason || ' ' || submitted_by, ', ') FROM farmhand.run_history
+        WHERE state = 'skipped' AND first_due = (SELECT min(first_due) FROM farmhand.run_history)";
+    assert_eq!(
+        farm.text(told).await.as_deref(),
+        Some("disabled withdrawn tester, paused paused eve, pruned withdrawn tester, removed withdrawn eve")
+    );
+    let counted = "SELECT count(*) FROM (SELECT job_id FROM farmhand.run_history GROUP BY job_id HAVING sum(count) = 10) j";
+    assert_eq!(farm.i64(counted).await, 4);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+    let decided = "SELECT count(*) FROM farmhand.job WHERE decided_until > now() - interval '1 minute'";
+    assert_eq!(farm.i64(decided).await, 4);
+    // What follows falls into the pause and is recorded once.
+    let row = job(&farm.db, "paused").await.unwrap().unwrap();
+    assert!(
+        row.decided_until >= row.paused_at && row.paused_at.is_some(),
+        "{row:?}"
+    );
 }
 
 #[tokio::test]
@@ -203,15 +221,12 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     let (soon, later) = (past(-60), past(-600));
     applied(&farm, &[change("j", 0, Some(soon))], false).await;
     assert_eq!(
-        pause(&farm.db, "j", "eve", Some("holidays"), None).await.unwrap(),
+        pause(&farm.db, "j", "eve", Some("holidays")).await.unwrap(),
         Paused::Done
     );
+    assert_eq!(pause(&farm.db, "j", "eve", None).await.unwrap(), Paused::Already);
     assert_eq!(
-        pause(&farm.db, "j", "eve", None, None).await.unwrap(),
-        Paused::Already
-    );
-    assert_eq!(
-        pause(&farm.db, "nobody", "eve", None, None).await.unwrap(),
+        pause(&farm.db, "nobody", "eve", None).await.unwrap(),
         Paused::NotFound
     );
     let paused = job(&farm.db, "j").await.unwrap().unwrap();
@@ -246,7 +261,7 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
         5
     );
 
-    pause(&farm.db, "j", "eve", None, None).await.unwrap();
+    pause(&farm.db, "j", "eve", None).await.unwrap();
     let stale = resume(&farm.db, "j", 2, Some(missed_until), &[], "eve")
         .await
         .unwrap();
@@ -258,7 +273,7 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
 async fn a_schedule_that_an_apply_replaces_meanwhile_is_not_resumed() {
     let farm = Farm::new().await;
     farm.job("j", spec(), None).await;
-    pause(&farm.db, "j", "eve", None, None).await.unwrap();
+    pause(&farm.db, "j", "eve", None).await.unwrap();
     let applying = farm.test.client().await;
     let seq = "BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1";
     applying.batch_execute(seq).await.unwrap();
@@ -301,7 +316,7 @@ async fn what_fell_into_a_pause_is_recorded_before_another_schedule_is_applied()
     let farm = Farm::new().await;
     for name in ["changed", "removed", "pruned"] {
         farm.job(name, ten_minutes(), None).await;
-        pause(&farm.db, name, "eve", None, None).await.unwrap();
+        pause(&farm.db, name, "eve", None).await.unwrap();
     }
     let earlier = "UPDATE farmhand.job SET paused_at = now() - interval '2 hours'";
     farm.sql.batch_execute(earlier).await.unwrap();

@@ -58,7 +58,7 @@ async fn over_a_pause() {
     for wait in [Duration::ZERO, Duration::from_secs(300)] {
         let (farm, me, run) = farm().await;
         one(&farm, round(&me, &run, RunState::Failed, wait)).await;
-        pause(&farm.db, "loop", "ops", None, None).await.unwrap();
+        pause(&farm.db, "loop", "ops", None).await.unwrap();
         resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
         assert_eq!(next(&farm, &me).await.as_deref(), PLACE, "{wait:?}");
     }
@@ -67,7 +67,7 @@ async fn over_a_pause() {
 #[tokio::test]
 async fn a_round_that_was_cancelled_under_a_pause_has_the_next_begin_anew() {
     let (farm, me, run) = farm().await;
-    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None).await.unwrap();
     let mut end = failed(&me, &run);
     end.state = RunState::Cancelled;
     one(&farm, end).await;
@@ -79,7 +79,7 @@ async fn a_round_that_was_cancelled_under_a_pause_has_the_next_begin_anew() {
 async fn over_another_name_though_the_history_still_has_the_former_one() {
     let (farm, me, run) = farm().await;
     one(&farm, failed(&me, &run)).await;
-    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None).await.unwrap();
     rename(&farm.owner, "loop", "tail", "ops").await.unwrap();
     resume(&farm.db, "tail", 1, None, &[], "ops").await.unwrap();
     assert_eq!(next(&farm, &me).await.as_deref(), PLACE);

@@ -33,7 +33,7 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
         }
         one(&farm, end).await;
     }
-    pause(&farm.db, "backup-db", "somebody", Some("holidays"), None)
+    pause(&farm.db, "backup-db", "somebody", Some("holidays"))
         .await
         .unwrap();
 
@@ -331,7 +331,7 @@ async fn the_schedule_ahead_has_what_is_due_by_hour_and_how_long_it_usually_take
     farm.job("next-year", scheduled("@yearly"), Some(past(-30 * 86_400)))
         .await;
     farm.job("by-hand", spec(), None).await;
-    pause(&farm.db, "paused", "somebody", None, None).await.unwrap();
+    pause(&farm.db, "paused", "somebody", None).await.unwrap();
     for _ in 0..5 {
         submitted(&farm, "hourly").await;
         let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);

@@ -271,7 +271,7 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     let me = farm.node("a").await;
     farm.job("loop", looping(2), None).await;
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None).await.unwrap();
     assert_eq!(live(&farm).await, 1, "the round that waited is gone");
     one(&farm, done(&me, &run)).await;
     assert_eq!(live(&farm).await, 0);
@@ -300,7 +300,7 @@ async fn a_round_in_its_pause_is_dropped_without_a_record() {
     )
     .await;
     assert!(claimed(&farm, &me).await.is_empty());
-    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None).await.unwrap();
     assert_eq!((live(&farm).await, history(&farm).await.len()), (0, 1));
 }
 

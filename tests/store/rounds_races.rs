@@ -35,7 +35,7 @@ async fn a_pause_waits_for_the_end_in_flight_and_takes_the_round_it_made() {
     let holder = farm.test.client().await;
     finish_in_flight(&holder, &done(&me, &run)).await;
     let db = farm.db.clone();
-    let pausing = tokio::spawn(async move { pause(&db, "loop", "ops", None, None).await.unwrap() });
+    let pausing = tokio::spawn(async move { pause(&db, "loop", "ops", None).await.unwrap() });
     until_blocked(&farm).await;
     holder.batch_execute("COMMIT").await.unwrap();
     pausing.await.unwrap();

@@ -184,7 +184,7 @@ async fn the_ends_of_paused_and_deleted_jobs_are_written_and_doctor_counts_what_
     for (run, end) in runs.iter().zip(["paused", "deleted"]) {
         one(&farm, success(&me, run)).await;
         match end {
-            "paused" => pause(&farm.db, "orders", "me", None, None).await.map(drop),
+            "paused" => pause(&farm.db, "orders", "me", None).await.map(drop),
             _ => delete(
                 &Db::connect(&farm.test.config()).await.unwrap(),
                 &["orders".to_owned()],

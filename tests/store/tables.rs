@@ -352,7 +352,7 @@ async fn a_table_job_is_neither_submitted_nor_polled_while_paused() {
         matches!(&error, StoreError::Refused(why) if why.contains("set sent_at of the row to NULL")),
         "{error}"
     );
-    pause(&farm.db, "orders", "me", None, None).await.unwrap();
+    pause(&farm.db, "orders", "me", None).await.unwrap();
     assert_eq!(look(&farm).await.made, 0);
     assert!(take(&farm, &me).await.is_empty());
 }

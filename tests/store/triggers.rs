@@ -320,7 +320,7 @@ async fn a_parameter_of_the_wrong_type_and_a_pause_are_recorded_with_their_reaso
     );
 
     farm.job("d", after(&["p"]), None).await;
-    pause(&farm.db, "d", "eve", None, None).await.unwrap();
+    pause(&farm.db, "d", "eve", None).await.unwrap();
     submit(&farm.db, "p", &json!({}), None, None).await.unwrap();
     let run = take(&farm, &me, "p").await;
     ends(&farm, success(&me, &run)).await;

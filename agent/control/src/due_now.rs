@@ -47,7 +47,7 @@ pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
             Kind::Refused,
             "claims are closed: what is due already has to be fired before the change",
         )
-        .next("try again when they are open; `farmhand epoch` says why they are closed"));
+        .next("try again when they are open, or `farmhand job pause` it first; `farmhand epoch` says why they are closed"));
     }
     Ok(())
 }

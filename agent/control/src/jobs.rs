@@ -97,19 +97,11 @@ pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
 /// # Errors
 /// 3 for an unknown job.
 pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Refusal> {
-    let mut since = None;
-    for _ in 0..due_now::TRIES {
-        match jobs::pause(db, name, by, reason, since).await? {
-            Paused::Done => return Ok(true),
-            Paused::Already => return Ok(false),
-            Paused::NotFound => return Err(no_job(db, name).await),
-            Paused::Overdue { asked, .. } => {
-                since = Some(asked);
-                due_now::fire_overdue(db, &[name.to_owned()]).await?;
-            }
-        }
+    match jobs::pause(db, name, by, reason).await? {
+        Paused::Done => Ok(true),
+        Paused::Already => Ok(false),
+        Paused::NotFound => Err(no_job(db, name).await),
     }
-    Err(due_now::busy(name))
 }
 
 /// Starts a paused job's schedule again; false when it was not stopped.

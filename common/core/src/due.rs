@@ -243,20 +243,32 @@ pub fn after_pause(
     from: Timestamp,
     now: Timestamp,
 ) -> (Option<Timestamp>, Vec<SkipFold>) {
-    // Nothing of a pause is run; a plan is bounded, so a long pause takes several.
+    let first = next_run(schedule, policy, from);
+    not_run(schedule, policy, first, SkipReason::Paused, now)
+}
+
+/// Of instants until `now`, the first of which is given, that are not run for this reason: the first instant after them, and they.
+pub fn not_run(
+    schedule: &Schedule,
+    policy: &DuePolicy,
+    first: Option<Timestamp>,
+    why: SkipReason,
+    now: Timestamp,
+) -> (Option<Timestamp>, Vec<SkipFold>) {
+    // A plan is bounded, so a long stretch takes several.
     let policy = DuePolicy {
         missed: Missed::Skip,
         ..policy.clone()
     };
-    let (mut following, mut folds) = (next_run(schedule, &policy, from), Vec::new());
+    let (mut following, mut folds) = (first, Vec::new());
     while let Some(seen) = following.filter(|at| *at <= now) {
         let plan = plan(schedule, &policy, seen, now);
-        let due = plan.due.iter().map(|at| SkipFold::one(SkipReason::Paused, *at));
+        let due = plan.due.iter().map(|at| SkipFold::one(why, *at));
         let mut fell: Vec<SkipFold> = plan.skipped.into_iter().chain(due).collect();
         fell.sort_by_key(|fold| fold.first);
         for mut fold in fell {
             if fold.reason == SkipReason::Missed {
-                fold.reason = SkipReason::Paused;
+                fold.reason = why;
             }
             append(&mut folds, fold);
         }

@@ -1,7 +1,7 @@
 //! `farmhand job rm`: jobs out of the farm, their history left.
 
 use farmhand_store::Db;
-use farmhand_store::jobs::{ApplyOutcome, Blocked, delete, still_begin};
+use farmhand_store::jobs::{ApplyOutcome, delete, still_begin};
 use serde_json::json;
 
 use super::{Exit, Failure, Outcome, out, terminal};
@@ -14,37 +14,24 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
         waiting += still_begin(db, name).await?;
     }
     confirm(names, (running, waiting), yes)?;
-    for _ in 0..due_now::TRIES {
-        let blocked = match delete(db, names, &super::who()).await? {
-            ApplyOutcome::Done { applied, .. } => {
-                if as_json {
-                    out::json(&json!({"deleted": applied}));
-                } else {
-                    applied
-                        .iter()
-                        .for_each(|job| out::line(&format!("- {}", job.job_id)));
-                }
-                return Ok(Exit::Ok);
-            }
-            ApplyOutcome::Refused(faults) => {
-                let failure = Failure::new(
-                    Exit::Refused,
-                    "other jobs are triggered by these; nothing was deleted",
-                );
-                return Err(faults.iter().fold(failure, |f, fault| f.why(fault)));
-            }
-            ApplyOutcome::Blocked(blocked) => blocked,
-        };
-        // Instants that are overdue get their outcome first.
-        let overdue: Vec<String> = (blocked.into_iter())
-            .filter_map(|obstacle| match obstacle {
-                Blocked::Overdue { job_id, .. } => Some(job_id),
-                _ => None,
-            })
-            .collect();
-        due_now::fire_overdue(db, &overdue).await?;
+    match delete(db, names, &super::who()).await? {
+        ApplyOutcome::Done { applied, .. } if as_json => out::json(&json!({"deleted": applied})),
+        ApplyOutcome::Done { applied, .. } => {
+            applied
+                .iter()
+                .for_each(|job| out::line(&format!("- {}", job.job_id)));
+        }
+        ApplyOutcome::Refused(faults) => {
+            let failure = Failure::new(
+                Exit::Refused,
+                "other jobs are triggered by these; nothing was deleted",
+            );
+            return Err(faults.iter().fold(failure, |f, fault| f.why(fault)));
+        }
+        // Of what is to be changed.
+        ApplyOutcome::Blocked(_) => return Err(due_now::busy("a job").into()),
     }
-    Err(due_now::busy("a job").into())
+    Ok(Exit::Ok)
 }
 
 fn confirm(names: &[String], live: (usize, i64), yes: bool) -> Result<(), Failure> {

@@ -19,6 +19,7 @@ use crate::error::StoreError;
 use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
 use farmhand_core::definition::{Enabled, JobSpec, Needs, RunOn};
+use farmhand_core::due::SkipReason;
 
 /// What an attempt with a timeout may take beyond timeout and grace before it counts as overrun: the time to start it
 /// and to record its end.
@@ -46,7 +47,7 @@ pub(super) struct Present {
     pub(super) spec: Value,
     source: String,
     pub(super) deleted: bool,
-    overdue: Option<Timestamp>,
+    pub(super) overdue: Option<Timestamp>,
     decided_until: Option<Timestamp>,
     /// Of a paused job: what came after this has no record.
     pub(super) paused_from: Option<Timestamp>,
@@ -171,7 +172,7 @@ pub async fn apply_signed(
             });
             continue;
         }
-        if let Some(why) = before.and_then(|p| obstacle(p, change.next_run)) {
+        if let Some(why) = before.and_then(|p| obstacle(p, change)) {
             blocked.push(why);
             continue;
         }
@@ -193,7 +194,6 @@ pub async fn apply_signed(
             scope.prunes(&p.source, Some(&p.job_id)) && !p.deleted && !names.contains(&p.job_id.as_str())
         })
         .collect();
-    blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
     let judged: Vec<&str> = (gone.iter().map(|p| p.job_id.as_str()))
         .chain(names.iter().copied())
         .collect();
@@ -248,7 +248,8 @@ pub async fn apply_signed(
     }
     let changing = (columns.iter())
         .filter_map(|c| present.get(c.job_id))
-        .chain(gone.iter().copied());
+        .chain(gone.iter().copied())
+        .map(|job| (job, SkipReason::Withdrawn));
     pauses::record_so_far(&mut tx, changing, by).await?;
     let gone: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
     let _: Vec<Value> = tx
@@ -295,15 +296,16 @@ pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
     row.map(|(seq,)| seq).ok_or_else(|| no_row("job_seq"))
 }
 
-pub(super) fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
-    if let Some(at) = present.overdue {
+fn obstacle(present: &Present, change: &JobChange) -> Option<Blocked> {
+    // What is disabled starts no more, and needs nobody to fire what was due.
+    if let Some(at) = present.overdue.filter(|_| change.spec.enabled != Enabled::No) {
         return Some(Blocked::Overdue {
             job_id: present.job_id.clone(),
             rev: present.rev,
             next_run: at,
         });
     }
-    match (next_run, present.decided_until) {
+    match (change.next_run, present.decided_until) {
         (Some(next), Some(decided)) if next <= decided => Some(Blocked::Stale {
             job_id: present.job_id.clone(),
             decided_until: decided,

@@ -3,12 +3,13 @@
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
-use super::applied::{Applied, ApplyOutcome, Blocked, Change};
-use super::apply::{Present, bump, obstacle};
+use super::applied::{Applied, ApplyOutcome, Change};
+use super::apply::{Present, bump};
 use super::{edges, pauses, targets};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
+use farmhand_core::due::SkipReason;
 
 /// Deletes jobs; their runs and revisions stay. Unknown and deleted names are left out of the answer.
 pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
@@ -21,19 +22,15 @@ pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, 
         )
         .await?;
     let gone: Vec<&Present> = present.iter().filter(|p| !p.deleted).collect();
-    let blocked: Vec<Blocked> = gone.iter().filter_map(|p| obstacle(p, None)).collect();
-    if !blocked.is_empty() || gone.is_empty() {
+    if gone.is_empty() {
         tx.rollback().await?;
-        return Ok(if gone.is_empty() {
-            ApplyOutcome::Done {
-                seq: seq - 1,
-                applied: Vec::new(),
-            }
-        } else {
-            ApplyOutcome::Blocked(blocked)
+        return Ok(ApplyOutcome::Done {
+            seq: seq - 1,
+            applied: Vec::new(),
         });
     }
-    pauses::record_so_far(&mut tx, gone.iter().copied(), by).await?;
+    let stopped = gone.iter().map(|job| (*job, SkipReason::Withdrawn));
+    pauses::record_so_far(&mut tx, stopped, by).await?;
     let names: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
     let _: Vec<Value> = tx
         .rows(

@@ -5,51 +5,47 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use super::apply::bump;
+use super::apply::{Present, bump};
 use super::pauses::{self, Fell};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::{promote_after_end, rounds};
-use farmhand_core::due::SkipFold;
+use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
 
 /// The answer to `pause`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
     /// The job is paused now.
     Done,
     /// It was paused before.
     Already,
-    /// `fire` the instants from `next_run` until `asked` first, or they would have no outcome; then ask again as
-    /// of that moment.
-    Overdue {
-        /// The first instant that has no outcome.
-        next_run: Timestamp,
-        /// When the pause was asked for, by the database's clock.
-        asked: Timestamp,
-    },
     /// There is no such job.
     NotFound,
 }
 
-/// Stops a job's schedule; submitted runs go on. `asked` is the moment of the wish, now when absent: a job that
-/// has become due since is paused all the same, and those instants fall into the pause.
-pub async fn pause(
-    db: &Db,
-    job_id: &str,
-    by: &str,
-    reason: Option<&str>,
-    asked: Option<Timestamp>,
-) -> Result<Paused, StoreError> {
+/// Stops a job's schedule; submitted runs go on. What was due and not fired yet falls into the pause: nothing is fired, so this works
+/// while claims are closed, too.
+pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Result<Paused, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         was_paused: bool,
-        asked: Timestamp,
-        overdue: Option<Timestamp>,
     }
     let mut tx = db.transaction("pause").await?;
     let seq = bump(&mut tx).await?;
+    let present: Option<Present> = tx
+        .row(
+            stmt!("apply_lock"),
+            &[(&&[job_id][..], Type::TEXT_ARRAY), (&false, Type::BOOL)],
+        )
+        .await?;
+    let Some(present) = present.filter(|job| !job.deleted) else {
+        tx.rollback().await?;
+        return Ok(Paused::NotFound);
+    };
+    // As of the same moment, so that no instant lies between what is recorded now and what is when the pause ends.
+    pauses::record_so_far(&mut tx, [(&present, SkipReason::Paused)], by).await?;
     let row: Option<Row> = tx
         .row(
             stmt!("pause"),
@@ -58,26 +54,17 @@ pub async fn pause(
                 (&seq, Type::INT8),
                 (&by, Type::TEXT),
                 (&reason, Type::TEXT),
-                (&asked, Type::TIMESTAMPTZ),
+                (&present.now, Type::TIMESTAMPTZ),
             ],
         )
         .await?;
-    let answer = match row {
-        None => Paused::NotFound,
-        Some(Row { was_paused: true, .. }) => Paused::Already,
-        Some(Row {
-            overdue: Some(next_run),
-            asked,
-            ..
-        }) => Paused::Overdue { next_run, asked },
-        Some(_) => {
-            rounds(&mut tx, &[job_id]).await?;
-            tx.commit().await?;
-            return Ok(Paused::Done);
-        }
-    };
-    tx.rollback().await?;
-    Ok(answer)
+    if row.is_none_or(|row| row.was_paused) {
+        tx.rollback().await?;
+        return Ok(Paused::Already);
+    }
+    rounds(&mut tx, &[job_id]).await?;
+    tx.commit().await?;
+    Ok(Paused::Done)
 }
 
 /// The answer to `resume`.

@@ -1,12 +1,9 @@
 WITH j AS MATERIALIZED (
-    SELECT job_id, paused AS was_paused, coalesce($5, statement_timestamp()) AS asked,
-        CASE WHEN enabled AND scheduled AND NOT paused AND next_run <= coalesce($5, statement_timestamp())
-            THEN next_run END AS overdue
-    FROM farmhand.job WHERE job_id = $1 AND NOT deleted FOR UPDATE
+    SELECT job_id, paused AS was_paused FROM farmhand.job WHERE job_id = $1 AND NOT deleted FOR UPDATE
 ), done AS (
-    UPDATE farmhand.job t SET paused = true, paused_by = $3, paused_at = j.asked,
+    UPDATE farmhand.job t SET paused = true, paused_by = $3, paused_at = $5,
         pause_reason = $4, next_run = NULL, seq = $2
-    FROM j WHERE t.job_id = j.job_id AND NOT j.was_paused AND j.overdue IS NULL
+    FROM j WHERE t.job_id = j.job_id AND NOT j.was_paused
     RETURNING t.job_id
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
@@ -14,4 +11,4 @@ WITH j AS MATERIALIZED (
         jsonb_strip_nulls(jsonb_build_object('by', $3, 'reason', $4))
     FROM done d
 )
-SELECT was_paused, asked, overdue, pg_notify('farmhand', json_build_object('jobs', $2)::text)::text AS note FROM j
+SELECT was_paused, pg_notify('farmhand', json_build_object('jobs', $2)::text)::text AS note FROM j
