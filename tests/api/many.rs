@@ -175,24 +175,27 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
 async fn an_error_in_the_middle_says_how_many_were_done() {
     let f = Fixture::new().await;
     let token = f.token("ops", "operator", "1h");
-    made(&f, "long", 10, 0).await;
-    // The newest are first: the database fails at the seventh.
+    made(&f, "long", 1_100, 0).await;
+    // The newest are first, a thousand at once: the database fails in the second set.
     let sql = "CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$;
         DO $$ BEGIN EXECUTE format('CREATE TRIGGER fail BEFORE DELETE ON farmhand.run_live FOR EACH ROW
             WHEN (OLD.run_id = %s) EXECUTE FUNCTION public.fail()',
-            (SELECT run_id FROM farmhand.run_live ORDER BY run_id DESC OFFSET 6 LIMIT 1)); END $$";
+            (SELECT run_id FROM farmhand.run_live ORDER BY run_id DESC OFFSET 1050 LIMIT 1)); END $$";
     f.farm.sql.batch_execute(sql).await.expect("a trigger");
     let choice = json!({"job": "long"}).to_string();
     let problem = f.post(&token, "/api/v1/runs/cancel", &choice).await.problem(500);
     assert_eq!(
         problem["detail"],
-        "6 of 10 runs had been cancelled; the same again cancels the rest"
+        "1000 of 1100 runs had been cancelled; the same again cancels the rest"
     );
-    assert_eq!((counted(&f, "cancelled").await, counted(&f, "due").await), (6, 4));
+    assert_eq!(
+        (counted(&f, "cancelled").await, counted(&f, "due").await),
+        (1_000, 100)
+    );
     let told = f.farm.farmhand(&["run", "cancel", "--job", "long", "--yes"]);
     let said = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(said.contains("0 of 4 runs had been cancelled"), "{said}");
+    assert!(said.contains("0 of 100 runs had been cancelled"), "{said}");
 }
 
 /// What was made between the question and the answer was not previewed.
@@ -276,6 +279,34 @@ async fn a_choice_looks_through_a_bounded_number_of_runs_and_says_when_there_are
     assert!(
         done["what"].as_str().expect("what").starts_with("no run matches"),
         "{done}"
+    );
+}
+
+#[tokio::test]
+async fn one_request_cancels_as_many_as_it_can_and_says_that_there_are_more() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 10_200, 0).await;
+    let path = "/api/v1/runs/cancel";
+    let choice = json!({"job": "long"}).to_string();
+    let more = "; more match: the same again goes on with them";
+    let asked = f
+        .post(&token, &format!("{path}?preview=true"), &choice)
+        .await
+        .json();
+    let what = asked["what"].as_str().expect("what");
+    assert!(
+        what.starts_with("10000 runs of long end") && what.ends_with(more),
+        "{what}"
+    );
+    let done = f.post(&token, path, &choice).await.json();
+    assert_eq!(done["what"], format!("10000 runs of long: 10000 cancelled{more}"));
+    assert_eq!(done["runs"].as_array().map(Vec::len), Some(10_000));
+    let rest = f.post(&token, path, &choice).await.json();
+    assert_eq!(rest["what"], "200 runs of long: 200 cancelled");
+    assert_eq!(
+        (counted(&f, "cancelled").await, counted(&f, "due").await),
+        (10_200, 0)
     );
 }
 

@@ -98,6 +98,22 @@ async fn two_hundred_queued_runs_are_cancelled_by_one_command_and_not_without_ye
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn twenty_thousand_waiting_runs_are_cancelled_by_one_command() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    queued(&farm, "a", 20_000).await;
+    queued(&farm, "b", 1).await;
+    farm.run(&["run", "cancel", "--job", "a"])
+        .refused(4, &["this would cancel 20000 runs of a", "and 19990 more"]);
+    let done = farm.run(&["run", "cancel", "--job", "a", "--yes"]).ok();
+    assert_eq!(done.out.lines().count(), 20_000);
+    let client = farm.db.client().await;
+    let left = "SELECT count(*) FILTER (WHERE state = 'cancelled'), count(*) FILTER (WHERE state = 'due') FROM farmhand.run";
+    let left = client.query_one(left, &[]).await.unwrap();
+    assert_eq!((left.get(0), left.get(1)), (20_000_i64, 1_i64));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn last_nights_failures_are_run_again_by_one_command() {
     let farm = Farm::new().await;
     farm.apply(JOBS);

@@ -130,7 +130,7 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_pauses_or_removes_a_job_is_told_of_the_runs_that_still_begin() {
+async fn who_pauses_a_job_is_told_of_the_runs_that_still_begin_and_who_removes_it_of_those_that_end() {
     let farm = Farm::new().await;
     farm.apply("[job.q]\ncommand = 'true'\n[job.r]\ncommand = 'true'\n");
     for _ in 0..2 {
@@ -139,17 +139,37 @@ async fn who_pauses_or_removes_a_job_is_told_of_the_runs_that_still_begin() {
     let paused = farm.run(&["job", "pause", "q"]).ok();
     let still = "what waits (2 runs) still begins: `farmhand run cancel --job q --state due` takes it back";
     assert!(format!("{paused:?}").contains(still), "{paused:?}");
-    let removed = farm.run(&["job", "rm", "q"]);
-    assert!(
-        removed
-            .err
-            .contains("q (0 running now; their runs go on, and 2 runs that wait still begin)"),
-        "{removed:?}"
+    farm.run(&["job", "rm", "q"])
+        .refused(4, &["this would delete q (2 waiting, which are withdrawn)"]);
+    // A run that nobody ends.
+    let client = farm.db.client().await;
+    let held = "UPDATE farmhand.run_live SET state = 'running', running_at = 'n1', session = 1, attempt = 1, fence = 1,
+        claimed_at = now() WHERE run_id = (SELECT min(run_id) FROM farmhand.run_live)";
+    client.batch_execute(held).await.unwrap();
+    let would = "q (1 running now, which goes on; 1 waiting, which is withdrawn)";
+    farm.run(&["job", "rm", "q"]).refused(4, &[would]);
+    let removed = farm.run(&["job", "rm", "q", "--yes"]).ok();
+    assert_eq!(
+        removed.out.trim_end(),
+        "- q  1 waiting run was withdrawn; 1 run goes on, and counts for the overlap of a new job of this name"
     );
     let quiet = farm.run(&["job", "pause", "r"]).ok();
     assert!(!format!("{quiet:?}").contains("waits"), "{quiet:?}");
-    farm.run(&["run", "cancel", "--job", "q", "--state", "due", "--yes"])
-        .ok();
+    let applied = |text: &str| {
+        let file = farm.file("more.toml", text);
+        let file = file.to_str().unwrap();
+        farm.run(&["job", "apply", "--source", "more", "--prune", "--yes", file])
+            .ok()
+    };
+    applied("[job.s]\ncommand = 'true'\n");
+    for _ in 0..2 {
+        farm.run(&["job", "run", "s"]).ok();
+    }
+    let pruned = applied("[job.t]\ncommand = 'true'\n");
+    assert!(
+        pruned.err.contains("s: 2 waiting runs were withdrawn"),
+        "{pruned:?}"
+    );
 }
 
 /// What is asked and bounded is runs: an instant of a job with shards makes several.

@@ -86,4 +86,5 @@ mod tls;
 mod told;
 mod triggers;
 mod ttls;
+mod withdrawn;
 mod words;

@@ -94,6 +94,8 @@ pub struct Found {
     pub retried: usize,
     /// To be run again: how many more match of firings before the newest of their job.
     pub older: usize,
+    /// To be cancelled: there are older ones that match, too.
+    pub more: bool,
 }
 
 impl Found {
@@ -134,8 +136,8 @@ impl Chosen {
     /// The runs, the newest first; none when nothing matches. What `once` made before is answered again, so it is not left out.
     ///
     /// # Errors
-    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`, or
-    /// when there is more to look through than one choice may.
+    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most` that
+    /// are named or run again, or when there is more to look through than one choice may.
     pub async fn find(
         &self,
         db: &Db,
@@ -210,7 +212,8 @@ impl Chosen {
         let only_newest = ended && !self.all;
         let mut paging = Paging::first(MOST);
         let mut looked = 0;
-        while looked < LOOKED_THROUGH {
+        // What has not ended is looked through to its end: it is bounded, and all of it may have to go.
+        while !ended || looked < LOOKED_THROUGH {
             let page = reading::runs(db, &filter, &paging).await?;
             let rows = i64::try_from(page.items.len()).unwrap_or(MOST);
             // A page that is not full looked through all that one may.
@@ -238,7 +241,13 @@ impl Chosen {
                 }
             }
             if found.runs.len() > most {
-                return Err(too_many(most));
+                if ended {
+                    return Err(too_many(most));
+                }
+                // Those are gone when the rest is chosen.
+                found.runs.truncate(most);
+                found.more = true;
+                return Ok(found);
             }
             if let Some(next) = page.next {
                 paging.cursor = Some(next);

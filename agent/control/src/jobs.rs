@@ -160,3 +160,21 @@ pub async fn check_renames(db: &Db, renames: &[(String, String)], present: &[Lis
     }
     Ok(())
 }
+
+/// What is to be said of the runs of a job that was deleted.
+pub fn left(withdrawn: i64, running: i64) -> Option<String> {
+    let withdrawn = match withdrawn {
+        0 => None,
+        1 => Some("1 waiting run was withdrawn".to_owned()),
+        n => Some(format!("{n} waiting runs were withdrawn")),
+    };
+    let running = match running {
+        0 => None,
+        1 => Some("1 run goes on, and counts for the overlap of a new job of this name".to_owned()),
+        n => Some(format!(
+            "{n} runs go on, and count for the overlap of a new job of this name"
+        )),
+    };
+    let texts: Vec<String> = withdrawn.into_iter().chain(running).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}

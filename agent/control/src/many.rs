@@ -1,4 +1,4 @@
-//! Many runs are cancelled or run again, each by itself; one event tells of them.
+//! Many runs are cancelled, in sets, or run again, each by itself; one event tells of them.
 
 use std::collections::BTreeSet;
 
@@ -38,19 +38,28 @@ pub async fn each(
         runs.sort_unstable();
     }
     let mut done = 0;
-    for run in runs.iter().copied() {
-        let result = match bulk {
-            BulkAction::Cancel => cancel(db, run, many, by.who).await,
-            BulkAction::Retry => retry(db, run, many, from_failed, by).await,
+    let at_once = match bulk {
+        BulkAction::Cancel => SET,
+        BulkAction::Retry => 1,
+    };
+    for set in runs.chunks(at_once) {
+        let results = match bulk {
+            BulkAction::Cancel => cancel(db, set, many, by.who).await,
+            BulkAction::Retry => retry(db, set, many, from_failed, by).await,
         };
-        if let Err(Refusal::Store(error) | Refusal::Partly { error, .. }) = result {
-            return Err(stopped(bulk, done, runs.len(), error));
+        for (run, result) in results.map_err(|error| stopped(bulk, done, runs.len(), error))? {
+            done += usize::from(result.is_ok());
+            told(run, result);
         }
-        done += usize::from(result.is_ok());
-        told(run, result);
     }
     Ok(())
 }
+
+/// Runs that are cancelled in one transaction.
+const SET: usize = 1_000;
+
+/// What became of each: the run that was cancelled or made and a sentence, or why it was not.
+type Results = Vec<(i64, Result<(i64, String), Refusal>)>;
 
 async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &str) -> Result<(), Refusal> {
     let kind = match bulk {
@@ -63,34 +72,33 @@ async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &st
     Ok(jobs::tell_many(db, kind, chosen.job.as_deref(), &detail).await?)
 }
 
-async fn cancel(db: &Db, run: i64, many: bool, who: &str) -> Result<(i64, String), Refusal> {
-    let outcome = jobs::cancel_one(db, run, who, many).await?;
-    Ok((run, runs::cancelled(run, outcome)?))
+async fn cancel(db: &Db, set: &[i64], many: bool, who: &str) -> Result<Results, StoreError> {
+    let outcomes = jobs::cancel_set(db, set, who, many).await?.into_iter();
+    let told = |(run, outcome)| (run, runs::cancelled(run, outcome).map(|what| (run, what)));
+    Ok(outcomes.map(told).collect())
 }
 
 async fn retry(
     db: &Db,
-    run: i64,
+    set: &[i64],
     many: bool,
     from_failed: bool,
     by: By<'_>,
-) -> Result<(i64, String), Refusal> {
-    let new = runs::again(
-        run,
-        jobs::retry_one(
-            db,
-            run,
-            Wish {
-                by: by.who,
-                from_failed,
-                once: by.once,
-                told: many,
-                queued: true,
-            },
-        )
-        .await?,
-    )?;
-    Ok((new, format!("run {run} is run again as run {new}")))
+) -> Result<Results, StoreError> {
+    let wish = Wish {
+        by: by.who,
+        from_failed,
+        once: by.once,
+        told: many,
+        queued: true,
+    };
+    let mut results = Vec::new();
+    for run in set.iter().copied() {
+        let retried = jobs::retry_one(db, run, wish).await?;
+        let told = |new| (new, format!("run {run} is run again as run {new}"));
+        results.push((run, runs::again(run, retried).map(told)));
+    }
+    Ok(results)
 }
 
 /// The database failed after so many of them.
@@ -106,8 +114,14 @@ fn stopped(bulk: BulkAction, done: usize, of: usize, error: StoreError) -> Refus
     Refusal::Partly { done, error }
 }
 
-/// Most runs of one request: it is answered within the time that a client waits.
-const MANY: usize = 1_000;
+/// Most runs of one request, which is answered within the time that a client waits: those that are cancelled are so in sets, and
+/// of more the newest first.
+const fn most(bulk: BulkAction) -> usize {
+    match bulk {
+        BulkAction::Cancel => 10 * SET,
+        BulkAction::Retry => 1_000,
+    }
+}
 
 /// Does it to each of them; those that do not allow it any more are counted.
 ///
@@ -121,7 +135,7 @@ pub(crate) async fn perform(
     by: By<'_>,
     commit: bool,
 ) -> Result<Said, Refusal> {
-    let mut found = chosen.find(db, bulk, MANY, by.once).await?;
+    let mut found = chosen.find(db, bulk, most(bulk), by.once).await?;
     let left_out = found.left_out();
     let beyond = found.take_beyond(db).await?;
     // Of those that are named none may be missing from what is done.
@@ -143,6 +157,11 @@ pub(crate) async fn perform(
         .into());
     }
     let also = left_out.map_or_else(String::new, |text| format!("; {text}"));
+    let more = if found.more {
+        "; more match: the same again goes on with them"
+    } else {
+        ""
+    };
     if items.is_empty() {
         return Ok(format!("no run matches; there is nothing to do{also}").into());
     }
@@ -179,6 +198,7 @@ pub(crate) async fn perform(
     if refused > 0 {
         what.push_str(&format!("; {refused} could not be, because of how they are now"));
     }
+    what.push_str(more);
     Ok(Said {
         what,
         twice,

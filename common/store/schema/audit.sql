@@ -93,7 +93,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION farmhand.note_change() FROM PUBLIC;
 
--- The same for runs that are made and ended, an entry for each job: ten thousand may come at once.
+-- The same for runs that are made, ended and taken away, an entry for each job: ten thousand may come at once.
 CREATE FUNCTION farmhand.note_runs() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -101,8 +101,9 @@ AS $$
 BEGIN
     -- Who ended a run is not who made it.
     PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME,
-            CASE TG_TABLE_NAME WHEN 'run_live' THEN min(m.submitted_by) ELSE min(m.cancel_by) END, NULL, m.job_id, min(m.run_id),
-            jsonb_build_object('op', 'insert', 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
+            CASE WHEN TG_TABLE_NAME = 'run_history' THEN min(m.cancel_by) WHEN TG_OP = 'INSERT' THEN min(m.submitted_by) END,
+            NULL, m.job_id, min(m.run_id),
+            jsonb_build_object('op', lower(TG_OP), 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
         FROM made m GROUP BY m.job_id;
     RETURN NULL;
 END
@@ -173,9 +174,9 @@ CREATE TRIGGER note_change AFTER UPDATE OF cancel_requested, job_id, rev, kind, 
         OR NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
     EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_requested', 'cancel_by', 'job_id', 'rev', 'kind', 'instance',
         'node', 'due_at', 'ready_at', 'priority', 'placement', 'params', 'key');
-CREATE TRIGGER note_removal AFTER DELETE ON farmhand.run_live
-    FOR EACH ROW WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
-    EXECUTE FUNCTION farmhand.note_change('', 'rev', 'kind', 'state', 'running_at', 'submitted_by');
+CREATE TRIGGER note_removal AFTER DELETE ON farmhand.run_live REFERENCING OLD TABLE AS made
+    FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_runs();
 CREATE TRIGGER note_runs AFTER INSERT ON farmhand.run_live REFERENCING NEW TABLE AS made
     FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
     EXECUTE FUNCTION farmhand.note_runs();

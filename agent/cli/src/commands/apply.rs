@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_control::definitions::{self, Files, Plan, Present, Request, Step};
+use farmhand_control::jobs;
 use farmhand_store::jobs::Change;
 
 use super::job_files::{load, refuse};
@@ -50,7 +51,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = Files::of(&files_read, all);
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    let plan = present.plan(&db, wanted, request).await?;
+    let mut plan = present.plan(&db, wanted, request).await?;
     plan.check_renames(&db).await?;
     if !as_json {
         plan.steps().for_each(show);
@@ -66,6 +67,11 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
             confirm(&plan)?;
         }
         progress::during("applying", plan.apply(&db, &super::who())).await?;
+        for step in &plan.jobs {
+            let left = jobs::left(step.withdrawn.unwrap_or(0), step.running.unwrap_or(0));
+            left.into_iter()
+                .for_each(|left| out::note(&format!("{}: {left}", step.of.name())));
+        }
         if plan.renames() {
             rename::move_all(&db).await?;
         }
@@ -157,7 +163,7 @@ fn confirm(plan: &Plan) -> Result<(), Failure> {
         Exit::Refused,
         format!("this would delete {what}{live}; nothing was applied"),
     );
-    let question = format!("Delete {what}{live}? Their history stays.");
+    let question = format!("Delete {what}{live}? What waits of them is withdrawn; their history stays.");
     let next = "check the plan with --dry-run, then add --yes";
     terminal::agree(&question, "nothing was applied", unasked.next(next))
 }

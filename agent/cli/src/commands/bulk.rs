@@ -9,7 +9,7 @@ use farmhand_store::{Db, reading};
 use super::job_files::pair;
 use super::{Exit, Failure, completion, out, terminal};
 
-/// Runs that one command acts on at most.
+/// Runs that one command runs again at most; it cancels all that wait or run.
 const MOST: usize = 10_000;
 /// Runs that are named before the question.
 const NAMED: usize = 10;
@@ -69,7 +69,11 @@ impl Chosen {
             all,
             ..bulk::Chosen::default()
         };
-        let mut found = chosen.find(db, bulk, MOST, None).await?;
+        let most = match bulk {
+            BulkAction::Cancel => usize::MAX,
+            BulkAction::Retry => MOST,
+        };
+        let mut found = chosen.find(db, bulk, most, None).await?;
         if firing && !found.runs.is_empty() {
             // Who confirms sees all that ends.
             let numbers: Vec<i64> = found.runs.iter().map(|run| run.run_id).collect();

@@ -1,7 +1,7 @@
-//! `farmhand job rm`: jobs out of the farm, their history left.
+//! `farmhand job rm`: jobs out of the farm, and what waits of them; their history stays.
 
 use farmhand_store::Db;
-use farmhand_store::jobs::{ApplyOutcome, delete, still_begin};
+use farmhand_store::jobs::{Applied, ApplyOutcome, delete, still_begin};
 use serde_json::json;
 
 use super::{Exit, Failure, Outcome, out, terminal};
@@ -17,9 +17,7 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
     match delete(db, names, &super::who()).await? {
         ApplyOutcome::Done { applied, .. } if as_json => out::json(&json!({"deleted": applied})),
         ApplyOutcome::Done { applied, .. } => {
-            applied
-                .iter()
-                .for_each(|job| out::line(&format!("- {}", job.job_id)));
+            applied.iter().for_each(|job| out::line(&gone(job)));
         }
         ApplyOutcome::Refused(faults) => {
             let failure = Failure::new(
@@ -34,17 +32,35 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
     Ok(Exit::Ok)
 }
 
+fn gone(job: &Applied) -> String {
+    let left = job.left.and_then(|left| jobs::left(left.withdrawn, left.running));
+    format!(
+        "- {}{}",
+        job.job_id,
+        left.map_or_else(String::new, |left| format!("  {left}"))
+    )
+}
+
 fn confirm(names: &[String], live: (usize, i64), yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    let what = match live {
-        (0, 0) => names.join(", "),
-        (n, 0) => format!("{} ({n} running now; their runs go on)", names.join(", ")),
-        (n, waiting) => format!(
-            "{} ({n} running now; their runs go on, and {waiting} runs that wait still begin)",
-            names.join(", ")
-        ),
+    let running = match live.0 {
+        0 => None,
+        1 => Some("1 running now, which goes on".to_owned()),
+        n => Some(format!("{n} running now, which go on")),
+    };
+    let waiting = match live.1 {
+        0 => None,
+        1 => Some("1 waiting, which is withdrawn".to_owned()),
+        // Of each job a thousand are counted.
+        n if n >= 1_000 => Some(format!("{n} or more waiting, which are withdrawn")),
+        n => Some(format!("{n} waiting, which are withdrawn")),
+    };
+    let live: Vec<String> = running.into_iter().chain(waiting).collect();
+    let what = match live.is_empty() {
+        true => names.join(", "),
+        false => format!("{} ({})", names.join(", "), live.join("; ")),
     };
     let unasked = Failure::new(
         Exit::Refused,

@@ -8,11 +8,11 @@ mod source;
 mod store;
 mod triggers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use farmhand_core::definition::{Definitions, Enabled};
 use farmhand_core::document::{Mistakes, Source};
-use farmhand_store::jobs::{Change, Listed, Scope};
+use farmhand_store::jobs::{Change, Left, Listed, Scope};
 use farmhand_store::notify::{self, TargetRow};
 use farmhand_store::reading::{self, PoolItem, every};
 use farmhand_store::restrictions::{self, About};
@@ -306,12 +306,21 @@ impl Plan {
             || self.steps().any(|step| step.change != Change::Unchanged)
     }
 
-    /// Does it, in one transaction.
+    /// Does it, in one transaction, and notes what became of the runs of deleted jobs.
     ///
     /// # Errors
     /// As [`store`].
-    pub async fn apply(&self, db: &Db, by: &str) -> Result<(), Refusal> {
-        store(db, &self.wanted.jobs, Some(&self.wanted), self.scope(), by).await
+    pub async fn apply(&mut self, db: &Db, by: &str) -> Result<(), Refusal> {
+        let applied = store(db, &self.wanted.jobs, Some(&self.wanted), self.scope(), by).await?;
+        let left: BTreeMap<&str, Left> = (applied.iter())
+            .filter_map(|job| Some((job.job_id.as_str(), job.left?)))
+            .collect();
+        for step in &mut self.jobs {
+            let left = left.get(step.of.name());
+            step.withdrawn = left.map(|left| left.withdrawn);
+            step.running = left.map(|left| left.running);
+        }
+        Ok(())
     }
 
     /// For programs.

@@ -32,6 +32,12 @@ pub struct Step {
     /// Of a job to be deleted: where it runs now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_at: Option<String>,
+    /// Of a job that was deleted: how many of its runs waited, and are cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withdrawn: Option<i64>,
+    /// Of a job that was deleted: how many of its runs go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<i64>,
     /// Of a pool that stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
@@ -45,6 +51,8 @@ impl Step {
             renamed_from: None,
             keys: Vec::new(),
             running_at: None,
+            withdrawn: None,
+            running: None,
             size: None,
         }
     }

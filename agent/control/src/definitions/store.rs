@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use farmhand_core::due;
-use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
+use farmhand_store::jobs::{Applied, ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
 use farmhand_store::{Db, reading};
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use super::files::{Files, Wanted, prefix_of};
 use super::source::{needed, other_source};
 use crate::{Kind, Refusal, due_now};
 
-/// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
+/// Applies in one transaction and says what became of each job, with the pools and targets of the files when there are files, firing first what is
 /// overdue under the present definitions.
 ///
 /// # Errors
@@ -22,7 +22,7 @@ pub async fn store(
     shared: Option<&Files>,
     scope: Scope<'_>,
     by: &str,
-) -> Result<(), Refusal> {
+) -> Result<Vec<Applied>, Refusal> {
     let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
     let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
     let signed = signed.collect();
@@ -34,7 +34,7 @@ pub async fn store(
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
         let blocked = match apply_signed(db, &changes, &signed, (pools, targets), scope, by).await? {
-            ApplyOutcome::Done { .. } => return Ok(()),
+            ApplyOutcome::Done { applied, .. } => return Ok(applied),
             ApplyOutcome::Refused(faults) => {
                 let refusal = Refusal::new(Kind::Refused, "the triggers of the jobs do not fit together");
                 let refusal = faults.iter().fold(refusal, |r, fault| r.why(fault));

@@ -138,7 +138,7 @@ async fn change(
         None => Ok(Signatures::new()),
     })?;
     definitions::must_be_trusted(&wanted.jobs, &login.trust())?;
-    let plan = present.plan(&db, wanted, request).await?;
+    let mut plan = present.plan(&db, wanted, request).await?;
     plan.check_allowed(&db).await?;
     plan.check_renames(&db).await?;
     let tables = plan.check_tables(&db).await?;

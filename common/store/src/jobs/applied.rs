@@ -31,6 +31,18 @@ pub struct Applied {
     pub rev: i64,
     /// What was done with it.
     pub change: Change,
+    /// Of a deleted job: what became of its runs.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
+}
+
+/// What became of the runs of a job that was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// How many waited, and are cancelled.
+    pub withdrawn: i64,
+    /// How many run, and go on.
+    pub running: i64,
 }
 
 /// Why a definition cannot be applied as computed; recompute and repeat.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::applied::{Applied, ApplyOutcome, Blocked, Change};
+use super::delete::withdraw;
 use super::pools::{self, PoolChange};
 use super::rename::{rename_in, reschedule};
 use super::scope::Scope;
@@ -25,7 +26,7 @@ use farmhand_core::due::SkipReason;
 /// and to record its end.
 const HARD_MARGIN_MS: u128 = 30_000;
 /// Ten thousand definitions take seconds, and longer on a busy server.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
 
 /// A definition as it shall be.
 #[derive(Clone, Debug)]
@@ -169,6 +170,7 @@ pub async fn apply_signed(
                 job_id: change.job_id.clone(),
                 rev: same.rev,
                 change: Change::Unchanged,
+                left: None,
             });
             continue;
         }
@@ -186,6 +188,7 @@ pub async fn apply_signed(
             } else {
                 Change::Created
             },
+            left: None,
         });
     }
     let gone: Vec<&Present> = present
@@ -217,6 +220,7 @@ pub async fn apply_signed(
         job_id: p.job_id.clone(),
         rev: p.rev,
         change: Change::Deleted,
+        left: None,
     }));
     if !moved.is_empty() {
         let (jobs, sources): (Vec<&str>, Vec<&str>) = moved.iter().copied().unzip();
@@ -252,6 +256,13 @@ pub async fn apply_signed(
         .map(|job| (job, SkipReason::Withdrawn));
     pauses::record_so_far(&mut tx, changing, by).await?;
     let gone: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
+    let is_anew = |name: &&str| present.get(*name).is_some_and(|p| p.deleted);
+    let anew = columns.iter().map(|c| c.job_id).filter(is_anew);
+    let ending: Vec<&str> = gone.iter().copied().chain(anew).collect();
+    let left = withdraw(&mut tx, &ending, by).await?;
+    let withdrawn: Vec<i64> = (gone.iter().map(|name| left.get(*name)))
+        .map(|left| left.map_or(0, |left| left.withdrawn))
+        .collect();
     let _: Vec<Value> = tx
         .rows(
             stmt!("apply"),
@@ -261,6 +272,7 @@ pub async fn apply_signed(
                 (&seq, Type::INT8),
                 (&by, Type::TEXT),
                 (&scope.sources.is_some(), Type::BOOL),
+                (&withdrawn, Type::INT8_ARRAY),
             ],
         )
         .await?;
@@ -286,6 +298,9 @@ pub async fn apply_signed(
         return Ok(ApplyOutcome::Refused(faults));
     }
     tx.commit().await?;
+    for job in applied.iter_mut().filter(|job| job.change == Change::Deleted) {
+        job.left = left.get(&job.job_id).copied();
+    }
     Ok(ApplyOutcome::Done { seq, applied })
 }
 

@@ -15,14 +15,14 @@ mod submit;
 mod targets;
 mod withhold;
 
-pub use applied::{Applied, ApplyOutcome, Blocked, Change};
+pub use applied::{Applied, ApplyOutcome, Blocked, Change, Left};
 pub use apply::{JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, InstantsKnown, backfill, instants_known, ran_instants};
 pub use delete::delete;
 pub(crate) use list::revisions_before;
 pub use list::{Listed, RevisionItem, job, list_jobs, revisions, still_begin};
 pub use operator::{
-    Cancelled, Once, Paused, Resumed, Retried, Wish, cancel, cancel_one, made_with, pause, resume,
+    Cancelled, Once, Paused, Resumed, Retried, Wish, cancel, cancel_set, made_with, pause, resume,
     retried_runs, retry_one, retry_run, tell_many,
 };
 pub use pools::PoolChange;

@@ -1,5 +1,7 @@
 //! What people do by hand, or through `farmhand.submit`.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -179,41 +181,59 @@ pub async fn tell_many(
 
 /// Cancels a run.
 pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
-    cancel_one(db, run_id, by, false).await
+    let outcomes = cancel_set(db, &[run_id], by, false).await?;
+    Ok(outcomes
+        .into_iter()
+        .next()
+        .map_or(Cancelled::NotFound, |(_, outcome)| outcome))
 }
 
-/// As [`cancel`]. One of many has no event of its own: that of [`tell_many`] tells it.
-pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Result<Cancelled, StoreError> {
+/// As [`cancel`], of a thousand runs or so in one transaction; each with what became of it. Runs of many have no event of their own:
+/// that of [`tell_many`] tells them.
+pub async fn cancel_set(
+    db: &Db,
+    runs: &[i64],
+    by: &str,
+    of_many: bool,
+) -> Result<Vec<(i64, Cancelled)>, StoreError> {
     #[derive(Deserialize)]
     struct Live {
+        run_id: i64,
         job_id: String,
         node: Option<String>,
         held: bool,
     }
-    let live: Option<Live> = db
-        .row(
+    let live: Vec<Live> = db
+        .rows(
             stmt!("cancel"),
             &[
-                (&run_id, Type::INT8),
+                (&runs, Type::INT8_ARRAY),
                 (&by, Type::TEXT),
-                (&one_of_many, Type::BOOL),
+                (&of_many, Type::BOOL),
             ],
         )
         .await?;
-    match live {
-        Some(Live { held: true, .. }) => Ok(Cancelled::Held),
-        Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
-        Some(Live {
-            job_id, node: None, ..
-        }) => {
-            promote_after_end(db, vec![job_id]).await;
-            Ok(Cancelled::Now)
-        }
-        None => {
-            let ended: Option<(RunState,)> = db.row(stmt!("final_state"), &[(&run_id, Type::INT8)]).await?;
-            Ok(ended.map_or(Cancelled::NotFound, |(state,)| Cancelled::AlreadyFinal(state)))
-        }
+    let waited = live.iter().filter(|run| run.node.is_none());
+    let jobs: Vec<String> = waited.map(|run| run.job_id.clone()).collect();
+    if !jobs.is_empty() {
+        promote_after_end(db, jobs).await;
     }
+    let mut live: BTreeMap<i64, Live> = live.into_iter().map(|run| (run.run_id, run)).collect();
+    let mut outcomes = Vec::with_capacity(runs.len());
+    for run_id in runs {
+        let outcome = match live.remove(run_id) {
+            Some(Live { held: true, .. }) => Cancelled::Held,
+            Some(Live { node: Some(node), .. }) => Cancelled::Requested { node },
+            Some(Live { node: None, .. }) => Cancelled::Now,
+            None => {
+                let ended: Option<(RunState,)> =
+                    db.row(stmt!("final_state"), &[(run_id, Type::INT8)]).await?;
+                ended.map_or(Cancelled::NotFound, |(state,)| Cancelled::AlreadyFinal(state))
+            }
+        };
+        outcomes.push((*run_id, outcome));
+    }
+    Ok(outcomes)
 }
 
 /// The answer to `retry_run`.

@@ -43,6 +43,7 @@ pub async fn rename(db: &Db, former: &str, name: &str, by: &str) -> Result<Apply
             job_id: name.to_owned(),
             rev: 0,
             change: Change::Updated,
+            left: None,
         });
     }
     tx.commit().await?;

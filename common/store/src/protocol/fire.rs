@@ -133,9 +133,13 @@ async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, Stor
     }
     let mut tx = db.transaction("promote").await?;
     // Locked first: a firing that counts on our end waits for nobody, one in progress is waited for.
-    let locked: Vec<Locked> = tx
-        .rows(stmt!("promote_lock"), &[(&jobs, Type::TEXT_ARRAY)])
-        .await?;
+    let locked: Vec<Locked> = match jobs {
+        None => tx.rows(stmt!("promote_lock"), &[]).await?,
+        Some(jobs) => {
+            tx.rows(stmt!("promote_lock_named"), &[(&jobs, Type::TEXT_ARRAY)])
+                .await?
+        }
+    };
     let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
     let mut promoted: Vec<Promoted> = if names.is_empty() {
         Vec::new()

@@ -22,16 +22,22 @@ WITH given AS MATERIALIZED (
         instances = excluded.instances, each_node = excluded.each_node, continuous = excluded.continuous,
         observe = excluded.observe,
         source = CASE WHEN $5 OR j.deleted THEN excluded.source ELSE j.source END, applied_by = excluded.applied_by, applied_at = excluded.applied_at
+), anew AS (
+    -- Nor are the failures of the deleted one its own.
+    UPDATE farmhand.job_stat s SET last_run_started = NULL, last_finished = NULL, last_state = NULL, last_success = NULL,
+        consecutive_failures = 0
+    FROM farmhand.job j
+    WHERE j.job_id = s.job_id AND j.deleted AND s.job_id IN (SELECT g.job_id FROM given g)
 ), gone AS (
     UPDATE farmhand.job j SET deleted = true, next_run = NULL, seq = $3, applied_by = $4,
         applied_at = statement_timestamp()
-    WHERE j.job_id = ANY ($2)
+    WHERE j.job_id = ANY ($2::text[])
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
     SELECT statement_timestamp(), c.kind, 'info', c.job_id, jsonb_strip_nulls(jsonb_build_object('by', $4,
-        'rev', c.rev, 'from', c.source))
-    FROM (SELECT 'job_applied' AS kind, g.job_id, g.rev, g.source FROM given g
-        UNION ALL SELECT 'job_deleted' AS kind, d, NULL, NULL FROM unnest($2) AS d) c
+        'rev', c.rev, 'from', c.source, 'withdrawn', c.withdrawn))
+    FROM (SELECT 'job_applied' AS kind, g.job_id, g.rev, g.source, NULL::bigint AS withdrawn FROM given g
+        UNION ALL SELECT 'job_deleted' AS kind, d, NULL, NULL, nullif(w, 0) FROM unnest($2::text[], $6::bigint[]) AS x(d, w)) c
     ORDER BY c.job_id
 )
 SELECT pg_notify('farmhand', json_build_object('jobs', $3)::text)::text AS note

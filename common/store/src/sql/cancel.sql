@@ -1,5 +1,6 @@
+-- Of these runs ($1) those that wait end, and the nodes of those that run are asked to end them.
 WITH target AS MATERIALIZED (
-    SELECT r AS run FROM farmhand.run_live r WHERE r.run_id = $1 FOR UPDATE
+    SELECT r AS run FROM farmhand.run_live r WHERE r.run_id = ANY ($1) ORDER BY r.run_id FOR UPDATE
 ), gone AS (
     DELETE FROM farmhand.run_live r USING target t
     WHERE r.run_id = (t.run).run_id AND (t.run).state = 'due'
@@ -18,8 +19,8 @@ WITH target AS MATERIALIZED (
     -- One of many ($3) is told by their one event.
     FROM target t WHERE NOT $3
 )
-SELECT (t.run).job_id, (t.run).running_at AS node,
+SELECT (t.run).run_id, (t.run).job_id, (t.run).running_at AS node,
     EXISTS (SELECT FROM farmhand.node n WHERE n.address = (t.run).running_at AND n.session > (t.run).session) AS held,
     CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',
-        json_build_object('cancel', $1, 'node', (t.run).running_at)::text)::text END AS note
+        json_build_object('cancel', (t.run).run_id, 'node', (t.run).running_at)::text)::text END AS note
 FROM target t

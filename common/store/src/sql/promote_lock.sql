@@ -1,13 +1,11 @@
--- Without names: every job that somebody waits for, or that lacks a round.
+-- Every job that somebody waits for, or that lacks a round.
 SELECT j.job_id, j.continuous FROM farmhand.job j
-WHERE CASE WHEN $1::text[] IS NULL
-    THEN j.job_id IN (SELECT r.job_id FROM farmhand.run_live r WHERE r.gate = 'overlap'
+WHERE j.job_id IN (SELECT r.job_id FROM farmhand.run_live r WHERE r.gate = 'overlap'
         UNION ALL
         SELECT c.job_id FROM farmhand.job c
         WHERE c.continuous AND c.enabled AND NOT c.paused AND NOT c.deleted
             AND c.instances > (SELECT count(*) FROM farmhand.run_live r
                 WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances))
-    ELSE j.job_id = ANY ($1) END
     AND (SELECT e.open FROM farmhand.current_epoch e)
 ORDER BY j.job_id
 FOR UPDATE
