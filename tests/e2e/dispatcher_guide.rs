@@ -48,7 +48,7 @@ async fn the_old_loop_and_the_job_that_replaces_it_send_the_same_in_the_same_ord
     farm.sql.batch_execute(&sql[0]).await.unwrap();
     let program = farm.dir().join("send-mail");
     let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {}/calls\nexit 3\n",
+        "#!/bin/sh\necho \"$1\" >> {}/calls\nexit 3\n",
         farm.dir().display()
     );
     std::fs::write(&program, script).unwrap();
@@ -78,7 +78,7 @@ async fn the_old_loop_and_the_job_that_replaces_it_send_the_same_in_the_same_ord
     .unwrap();
     let said = String::from_utf8_lossy(&applied.stderr).into_owned();
     assert!(applied.status.success() && !said.contains("missing"), "{said}");
-    sent(&farm, "3\n2\n1\n-- 6\n-- 5\n-- 4\n").await;
+    sent(&farm, "3\n2\n1\n6\n5\n4\n").await;
     let file = std::fs::read_to_string(farm.dir().join("outbox.toml")).unwrap();
     let shown = toml[0].replace("/usr/local/bin", &farm.dir().display().to_string());
     assert_eq!(file, format!("{shown}max_running = 1\n"));
@@ -131,7 +131,7 @@ async fn a_table_with_a_status_and_a_key_of_two_columns_becomes_a_table_of_a_job
         outputs.push(farm.output(run.run_id, 1).await);
     }
     outputs.sort();
-    assert_eq!(outputs, ["-- [\"1\", \"2\"]\n", "-- [\"2\", \"1\"]\n"]);
+    assert_eq!(outputs, ["[\"1\", \"2\"]\n", "[\"2\", \"1\"]\n"]);
     let gone = farm.farmhand(&["job", "check", "--table", "tasks"]);
     let said = String::from_utf8_lossy(&gone.stderr).into_owned();
     assert_eq!(gone.status.code(), Some(3), "{said}");

@@ -346,34 +346,50 @@ async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
             fs::write(
                 &path,
                 format!(
-                    "#!/bin/sh\necho {name} \"$@\" >> {}/calls\n",
+                    "#!/bin/sh\ncd {}\nmkdir {name}-runs || echo twice >> calls\necho {name} \"$@\" >> calls\nrmdir {name}-runs\n",
                     place.path().display()
                 ),
             )
             .unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let mut shell = shell(&blocks[nth], place.path());
+        // As long as a holder is looked at, and no longer.
+        let block = blocks[nth]
+            .replace("sleep 60", "sleep 12")
+            .replace("-w 20s", "-w 1s");
+        let mut shell = shell(&block, place.path());
+        shell.env("FARMHAND_DATABASE_URL", &url);
         shell.env("DATABASE_URL", url).stdout(Stdio::null());
         (place, shell)
     };
     let calls = |place: &TempDir| fs::read_to_string(place.path().join("calls")).unwrap_or_default();
-    for nth in [0, 1, 2, 5] {
-        let (place, mut shell) = run(nth, if nth < 2 { db.url() } else { db.operator_url() });
+    for nth in [0, 2] {
+        let (place, mut shell) = run(nth, if nth == 0 { db.url() } else { db.operator_url() });
         assert!(shell.status().unwrap().success(), "{}", blocks[nth]);
-        match nth {
-            0 | 1 => assert_eq!(calls(&place), "report --all\n", "{}", blocks[nth]),
-            2 => {}
-            _ => assert!(
-                calls(&place).starts_with("report --fence 1099511"),
-                "{}",
-                calls(&place)
-            ),
-        }
+        let called = if nth == 0 { "report --all\n" } else { "" };
+        assert_eq!(calls(&place), called, "{}", blocks[nth]);
+    }
+    // The other server's line begins when the report is over, or nearly.
+    for (nth, called, code) in [(1, "report --all\n", 1), (5, "report --fence 1099511", 0)] {
+        let (place, mut shell) = run(nth, db.operator_url());
+        let mut first = shell.spawn().unwrap();
+        eventually("it runs", BOUND, || {
+            let calls = calls(&place);
+            (!calls.is_empty()).then_some(()).ok_or(calls)
+        });
+        let second = shell.status().unwrap();
+        assert!(first.wait().unwrap().success(), "{}", blocks[nth]);
+        assert_eq!(second.code(), Some(code), "{}", blocks[nth]);
+        let calls = calls(&place);
+        assert!(calls.starts_with(called), "{calls}");
+        assert_eq!(calls.lines().count(), 1, "{}{calls}", blocks[nth]);
     }
     for nth in [3, 4] {
         let (place, mut shell) = run(nth, db.operator_url());
-        let mut looping = shell.stderr(Stdio::null()).spawn().unwrap();
+        let mut loops = vec![shell.stderr(Stdio::null()).spawn().unwrap()];
+        // On two servers, where it is ours: the program is never there twice.
+        let twice = nth == 4;
+        loops.extend(twice.then(|| shell.spawn().unwrap()));
         eventually("it is started again", BOUND, || {
             let calls = calls(&place);
             calls
@@ -381,9 +397,12 @@ async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
                 .then_some(())
                 .ok_or(calls)
         });
-        // SAFETY: the group of a child that was not waited for.
-        unsafe { libc::kill(-looping.id().cast_signed(), libc::SIGKILL) };
-        looping.wait().unwrap();
+        for mut looping in loops {
+            // SAFETY: the group of a child that was not waited for.
+            unsafe { libc::kill(-looping.id().cast_signed(), libc::SIGKILL) };
+            looping.wait().unwrap();
+        }
+        assert!(!calls(&place).contains("twice"), "{}", calls(&place));
     }
 }
 

@@ -334,8 +334,31 @@ async fn replace_ends_what_was_made_under_an_earlier_rule_and_no_run_by_hand() {
     let fired = farm.fire_at("j", past(60), &[past(60)]).await;
     assert_eq!(fired[0].cancelling, [old.run_id]);
     assert!(claims(&farm, &me).await.is_empty(), "the old one still runs");
-    finish(&farm.db, &[success(&me, &by_hand)]).await.unwrap();
-    assert!(claims(&farm, &me).await.is_empty(), "the old one still runs");
     finish(&farm.db, &[success(&me, &old)]).await.unwrap();
     assert_eq!(claims(&farm, &me).await[0].run_id, fired[0].run_ids[0]);
+    assert_eq!(farm.state(by_hand.run_id).await.0, "running", "beside it");
+}
+
+#[tokio::test]
+async fn a_run_by_hand_that_replaces_waits_for_all_that_it_ends() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Replace, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let others = claims(&farm, &me).await;
+    assert_eq!(others.len(), 2);
+    let replaces = Submission {
+        job_id: "j",
+        params: &json!({}),
+        key: None,
+        overlap: Overlap::Replace,
+        by: None,
+    };
+    let made = submit_overlapping(&farm.db, replaces, true).await.unwrap();
+    for other in &others {
+        assert!(claims(&farm, &me).await.is_empty());
+        finish(&farm.db, &[success(&me, other)]).await.unwrap();
+    }
+    assert_eq!(claims(&farm, &me).await[0].run_id, made.run_id);
 }

@@ -133,7 +133,7 @@ impl Proposal {
         let name = table_name(&table.schema, &table.name);
         let mut lines = vec![
             format!("[job.{job}]"),
-            "command = [\"echo\", \"--\", \"{key}\"]".to_owned(),
+            "command = [\"echo\", \"{key}\"]".to_owned(),
             String::new(),
             format!("[job.{job}.table]"),
             format!("name = {}", quoted(name)),
