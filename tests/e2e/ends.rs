@@ -12,6 +12,38 @@ const TWO: &str = "[job.locked]\ncommand = 'while [ ! -e @DIR@/go ]; do sleep 0.
                    [job.other]\ncommand = 'while [ ! -e @DIR@/go ]; do sleep 0.1; done'\n";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_command_left_something_in_the_background_says_that_it_was_ended() {
+    const SAID: &str = "what it left in the background was ended with it";
+    let jobs = "[job.leaves]\ncommand = 'sleep 600 & echo begun'\n
+                [job.fails]\ncommand = 'sleep 600 & exit 3'\n
+                [job.waits]\ncommand = 'true & wait; echo done'\n";
+    let farm = Farm::new().jobs(jobs).start().await;
+    let leaves = farm.submit("leaves").await;
+    let over = farm.succeeds(leaves).await;
+    assert_eq!(over.reason.as_deref(), Some(SAID));
+    let run = leaves.to_string();
+    assert!(farm.ok(&["run", "show", &run]).contains(SAID));
+    farm.event("leftovers_ended").await;
+    let logs = farm.farmhand(&["run", "logs", &run]);
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "begun\n");
+    let said = String::from_utf8_lossy(&logs.stderr).into_owned();
+    assert_eq!(said, format!("farmhand: {SAID}\n"));
+    let page = farm.agents[0].get(&format!("/runs/{run}")).await;
+    assert!(page.is_some_and(|(_, page)| page.contains(SAID)));
+
+    let fails = farm.submit("fails").await;
+    let over = farm.over(fails, SOON).await;
+    assert_eq!(over.reason, Some(format!("exit code 3; {SAID}")));
+    let waits = farm.submit("waits").await;
+    assert_eq!(farm.succeeds(waits).await.reason, None);
+    let told = async || match farm.events("leftovers_ended").await {
+        2 => Ok(()),
+        n => Err(n.to_string()),
+    };
+    farm.eventually("both are told", SOON, told).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_row_somebody_has_locked_holds_up_no_other_end() {
     let farm = Farm::new().slots(16).ttl(CALM).jobs(TWO).start().await;
     let locked = farm.submit("locked").await;

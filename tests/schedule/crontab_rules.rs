@@ -4,6 +4,54 @@ use farmhand_core::crontab::{Import, Owner};
 
 use super::crontab::{file, imported, one, specs};
 
+/// On the farm it is ended with the command that began it.
+#[test]
+fn what_a_line_puts_into_the_background_is_told() {
+    let told = |text: &str| {
+        let (import, _) = one(text, Owner::User(None));
+        let notes = import.files[0].notes.iter();
+        notes
+            .filter(|note| note.text.contains("in the background"))
+            .count()
+    };
+    for command in [
+        "/opt/app/sync &> /dev/null",
+        "/opt/app/one & /opt/app/two",
+        "(/opt/app/long &)",
+        "nohup /opt/app/long >/dev/null 2>&1 & echo $! > /run/app.pid",
+        "pgrep -x appd || { /opt/app/appd & echo started; }",
+        "cd /opt/app && nohup ./long",
+        "setsid /opt/app/long",
+        "sudo -n /usr/bin/setsid /opt/app/long",
+        "screen -dmS app /opt/app/long",
+        "tmux new-session -d /opt/app/long",
+        "tmux new -d -s app /opt/app/long",
+        "service app start",
+        "/usr/sbin/service app restart",
+        "start-stop-daemon --start --exec /opt/app/appd",
+    ] {
+        assert_eq!(told(&format!("*/5 * * * * {command}\n")), 1, "{command}");
+    }
+    for command in [
+        "/opt/app/sync > /dev/null 2>&1",
+        "/opt/app/one && /opt/app/two",
+        "echo 'one & two'",
+        "echo one \\& two",
+        "wget -q http://localhost/?a=1\\&b=2",
+        "/opt/app/nohup-report --service app start",
+        "service app status",
+        "screen -ls",
+        "tmux new",
+    ] {
+        assert_eq!(told(&format!("*/5 * * * * {command}\n")), 0, "{command}");
+    }
+    // Both streams to a file, and no background.
+    assert_eq!(
+        told("SHELL=/bin/bash\n*/5 * * * * /opt/app/sync &> /dev/null\n"),
+        0
+    );
+}
+
 /// `crontab -n` of Debian 12 takes and refuses the same.
 #[test]
 fn what_cron_refuses_is_told() {

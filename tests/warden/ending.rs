@@ -52,11 +52,13 @@ async fn what_outlives_its_main_process_ends_before_the_exit_is_told() {
         request.isolation = isolation;
         request.grace_ms = 200;
         let mark = farmer.dir.path().display().to_string();
-        let (result, _) = farmer.run(request).await;
+        let (result, output) = farmer.run(request).await;
         assert!(result.succeeded(), "{result:?}");
-        if isolation == Isolation::Cgroup {
-            assert!(result.leftovers >= 1, "{result:?}");
-        }
+        assert!(result.leftovers >= 1, "{isolation:?} {result:?}");
+        assert_eq!(
+            output.stderr,
+            "what it left in the background was ended with it\n"
+        );
         let left: Vec<i32> = marked(&format!("FARMHAND_RUN_DIR={mark}"));
         assert_eq!(left, Vec::<i32>::new());
     }

@@ -160,11 +160,14 @@ fn reason(result: &AttemptResult) -> Option<String> {
         (Some(KillReason::Lease), _) => "the lease ended".to_owned(),
         (Some(KillReason::Shutdown), _) => "the agent was told to leave".to_owned(),
         (Some(KillReason::Fenced | KillReason::Superseded), _) => "the run had moved on".to_owned(),
-        (None, Ending::Exited { code: 0 }) => return None,
+        (None, Ending::Exited { code: 0 }) => return result.left_behind().map(str::to_owned),
         (None, Ending::Exited { code }) => format!("exit code {code}"),
         (None, Ending::Signaled { signal, .. }) => format!("ended by signal {signal}"),
     };
-    Some(why)
+    Some(match result.left_behind() {
+        Some(said) => format!("{why}; {said}"),
+        None => why,
+    })
 }
 
 /// What goes into the event and the history besides outcome and reason.

@@ -316,7 +316,7 @@ impl Attempt {
         let killed = self.lifecycle.killed();
         let out_of_memory = self.group.as_ref().is_some_and(Group::out_of_memory);
         let peak = self.group.as_ref().and_then(Group::memory_peak);
-        let result = AttemptResult {
+        let mut result = AttemptResult {
             ending,
             killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),
             started_wall_ms: self.started_wall_ms,
@@ -328,8 +328,13 @@ impl Attempt {
             max_rss_bytes: peak.unwrap_or(usage.max_rss_bytes.max(self.watched_rss)),
             leftovers: self.leftovers,
             checkpoint: self.checkpoint.clone(),
-            output: self.output.stats().clone(),
+            output: OutputStats::default(),
         };
+        if let Some(said) = result.left_behind() {
+            let line = format!("{said}\n");
+            self.output.write(Stream::Agent, wall_ms(), line.as_bytes());
+        }
+        result.output = self.output.stats().clone();
         AttemptReport {
             state: State::Ended,
             unkillable: false,
@@ -339,7 +344,7 @@ impl Attempt {
         }
     }
 
-    fn ending(&self, reaped: Option<Reaped>) -> (Ending, Usage) {
+    fn ending(&mut self, reaped: Option<Reaped>) -> (Ending, Usage) {
         if let Some(failure) = launch::told(&self.start_error, &self.request, &self.run_dir) {
             let usage = reaped.map(|r| r.usage).unwrap_or_default();
             return (Ending::StartFailed(failure), usage);
@@ -351,7 +356,9 @@ impl Attempt {
                     user_us,
                     sys_us,
                     max_rss_bytes,
+                    left,
                 } = told;
+                self.leftovers = self.leftovers.max(u32::from(left));
                 (
                     status,
                     Usage {

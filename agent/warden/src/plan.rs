@@ -50,4 +50,6 @@ pub(crate) struct InitReport {
     pub user_us: u64,
     pub sys_us: u64,
     pub max_rss_bytes: u64,
+    /// Others of its processes were there when it ended.
+    pub left: bool,
 }

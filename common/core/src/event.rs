@@ -30,6 +30,8 @@ crate::words! {
         TimedOut = "timed_out",
         /// A child of a command was ended by a limit of its job.
         ChildKilled = "child_killed",
+        /// A command ended while others of its processes went on: they were ended with it.
+        LeftoversEnded = "leftovers_ended",
         /// The node's policy does not allow a job's user.
         UserRefused = "user_refused",
         /// The node would not execute a definition: no trusted key vouches for it, or it is of a newer release.

@@ -107,6 +107,12 @@ impl Ended {
                     progress: !result.timed_out(),
                 });
             }
+            if result.left_behind().is_some() {
+                events.emit(Event::LeftoversEnded {
+                    attempt: about.clone(),
+                    processes: result.leftovers,
+                });
+            }
             if result.output.dropped_bytes > 0 {
                 events.emit(Event::OutputDropped {
                     run_id: about.run_id,

@@ -190,6 +190,13 @@ pub enum Event {
         /// Which limit it went over, as a sentence.
         what: String,
     },
+    /// A command ended by itself, and what it had left in the background was ended with it.
+    LeftoversEnded {
+        /// The attempt that it was.
+        attempt: AttemptRef,
+        /// How many processes; in a PID namespace 1, however many they were.
+        processes: u32,
+    },
     /// Processes of an attempt do not end by SIGKILL.
     Unkillable {
         /// The run of that attempt.

@@ -57,6 +57,10 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             about(&mut row, attempt);
             row.detail = json!({"name": name, "pid": pid, "what": what});
         }
+        Event::LeftoversEnded { attempt, processes } => {
+            about(&mut row, attempt);
+            row.detail = json!({"processes": processes});
+        }
         Event::DefinitionRefused { attempt, why } => {
             about(&mut row, attempt);
             row.detail = json!({"why": why});
@@ -216,6 +220,7 @@ fn kind(event: &Event) -> Option<EventKind> {
         Event::Retrying { .. } => EventKind::Retry,
         Event::TimedOut { .. } => EventKind::TimedOut,
         Event::ChildKilled { .. } => EventKind::ChildKilled,
+        Event::LeftoversEnded { .. } => EventKind::LeftoversEnded,
         Event::UserRefused { .. } => EventKind::UserRefused,
         Event::DefinitionRefused { .. } => EventKind::DefinitionRefused,
         Event::Released { .. } => EventKind::Released,

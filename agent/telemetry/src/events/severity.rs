@@ -23,6 +23,7 @@ pub(super) fn severity(event: &Event) -> Severity {
         | Event::RunSlow(_)
         | Event::TimedOut { .. }
         | Event::ChildKilled { .. }
+        | Event::LeftoversEnded { .. }
         | Event::UserRefused { .. }
         | Event::DefinitionRefused { .. }
         | Event::Fenced { .. }

@@ -79,6 +79,9 @@ impl std::fmt::Display for Text<'_> {
                 write!(f, "{a}: {why}")
             }
             Event::ChildKilled { attempt: a, what, .. } => write!(f, "{a}: {what}"),
+            Event::LeftoversEnded { attempt: a, .. } => {
+                write!(f, "{a}: what it left in the background was ended with it")
+            }
             Event::AttemptLost { attempt: a, why } => write!(f, "{a} is lost: {why}"),
             Event::Released { runs, why, .. } => write!(f, "gave back {runs} claimed runs unstarted: {why}"),
             Event::Fenced {

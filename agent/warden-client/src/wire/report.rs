@@ -137,7 +137,7 @@ pub struct AttemptResult {
     pub sys_us: u64,
     /// Of the largest process, 0 when it was smaller than the warden's; of the whole tree where the memory controller is available.
     pub max_rss_bytes: u64,
-    /// Processes that outlived the main one and were ended.
+    /// Processes that outlived the main one and were ended; in a PID namespace 1, however many they were.
     pub leftovers: u32,
     /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
@@ -149,6 +149,12 @@ impl AttemptResult {
     /// From its start to the end of its whole process tree.
     pub fn ran(&self) -> Duration {
         Duration::from_nanos(self.ended_ns.saturating_sub(self.started_ns))
+    }
+
+    /// What is said of a command that ended by itself while others of its processes went on: they were ended with it.
+    pub fn left_behind(&self) -> Option<&'static str> {
+        let by_itself = self.killed.is_none() && !matches!(self.ending, Ending::StartFailed(_));
+        (by_itself && self.leftovers > 0).then_some("what it left in the background was ended with it")
     }
 
     /// Whether it was ended because it took too long.

@@ -71,6 +71,7 @@ const ABOUT: [(&str, &str, &[EventKind]); 7] = [
             EventKind::TimedOut,
             EventKind::RunSlow,
             EventKind::ChildKilled,
+            EventKind::LeftoversEnded,
         ],
     ),
     (

@@ -78,6 +78,23 @@ impl State<'_> {
                 format!("{name}: the `&` at the end is left out: what a command leaves behind is ended, and the run is over when it is"),
             );
         }
+        let bash = self
+            .env
+            .get("SHELL")
+            .is_some_and(|shell| shell.ends_with("/bash"));
+        if let Some(what) = shell::background(&command, bash) {
+            let why = match what {
+                "&>" => {
+                    "is bash's: with /bin/sh it puts the command in the background; write `> FILE 2>&1`. W"
+                }
+                "&" => "leaves a process in the background: w",
+                _ => "is there to leave a process in the background: w",
+            };
+            self.note(
+                line,
+                format!("{name}: `{what}` {why}hat a command leaves behind is ended with it: run it in the foreground, or as a service of systemd"),
+            );
+        }
         if let Some(file) = shell::redirected(&command) {
             self.note(
                 line,

@@ -18,6 +18,67 @@ pub(super) fn foreground(command: &str) -> Option<&str> {
     Some(rest.trim_end()).filter(|rest| single && !rest.is_empty())
 }
 
+/// What puts work in the background, or is there for that: an operator, or the name of a program.
+pub(super) fn background(command: &str, bash: bool) -> Option<&'static str> {
+    let (mut quote, mut chars) = (None, command.chars().peekable());
+    let (mut before, mut simple) = (' ', String::new());
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\\', None | Some('"')) => drop(chars.next()),
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            ('&', None) if chars.next_if_eq(&'&').is_none() && before != '>' && before != '<' => {
+                match chars.peek() {
+                    Some('>') if bash => {}
+                    Some('>') => return Some("&>"),
+                    _ if bash && before == '|' => {}
+                    _ => return Some("&"),
+                }
+            }
+            ('&' | ';' | '|' | '(' | ')' | '{' | '}' | '\n', None) => {
+                if let Some(found) = daemonizes(&std::mem::take(&mut simple)) {
+                    return Some(found);
+                }
+            }
+            _ => {}
+        }
+        before = c;
+        simple.push(if quote.is_none() && "&;|(){}\n".contains(c) {
+            ' '
+        } else {
+            c
+        });
+    }
+    daemonizes(&simple)
+}
+
+/// The program of a simple command that goes on in the background, or is there to.
+fn daemonizes(simple: &str) -> Option<&'static str> {
+    const BEFORE: &[&str] = &[
+        "!", "if", "then", "else", "elif", "do", "while", "until", "exec", "command", "env", "nice",
+        "ionice", "time", "sudo", "doas", "test",
+    ];
+    let mut words = simple
+        .split_whitespace()
+        .skip_while(|word| BEFORE.contains(&base(word)) || word.starts_with('-') || word.contains('='));
+    let program = base(words.next()?);
+    let rest: Vec<&str> = words.collect();
+    let detached = rest.iter().any(|word| word.starts_with("-d"));
+    match program {
+        "nohup" => Some("nohup"),
+        "setsid" => Some("setsid"),
+        "start-stop-daemon" => Some("start-stop-daemon"),
+        "screen" if detached => Some("screen -d"),
+        "tmux" if detached && rest.iter().any(|word| word.starts_with("new")) => Some("tmux new -d"),
+        "service" if matches!(rest[..], [_, "start" | "restart", ..]) => Some("service"),
+        _ => None,
+    }
+}
+
+fn base(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
 /// Where the output goes: the file behind `>` or `>>` that is neither /dev/null nor another stream.
 pub(super) fn redirected(command: &str) -> Option<String> {
     let (mut quote, mut chars) = (None, command.char_indices().peekable());

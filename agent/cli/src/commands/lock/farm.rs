@@ -279,6 +279,15 @@ fn pass(item: Item) -> io::Result<()> {
             bytes,
             ..
         } => io::stdout().write_all(&bytes).and_then(|()| io::stdout().flush()),
+        Item::Chunk {
+            stream: Stream::Agent,
+            bytes,
+            ..
+        } => {
+            let text = String::from_utf8_lossy(&bytes);
+            out::note(&format!("farmhand: {}", text.trim_end()));
+            Ok(())
+        }
         Item::Chunk { bytes, .. } => io::stderr().write_all(&bytes),
         Item::Dropped { bytes, .. } => {
             out::note(&format!("{bytes} bytes of output were dropped"));
