@@ -303,10 +303,15 @@ fn picked(run: RunItem) -> Picked {
     }
 }
 
+/// A job's name, a row's key, a round's shard.
+type Group = (String, Option<String>, i32);
+/// Its instant, its number, its runs.
+type Firing = (Timestamp, i64, Vec<Picked>);
+
 /// Of each job the newest firing: all its shards and nodes. Of a table job, that of each row; of a continuous one, that of each shard.
 #[derive(Default)]
 struct Newest {
-    of: BTreeMap<(String, Option<String>, i32), (Timestamp, i64, Vec<Picked>)>,
+    of: BTreeMap<Group, Firing>,
     older: usize,
 }
 
