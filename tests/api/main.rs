@@ -5,7 +5,6 @@
 mod actions;
 mod attacks;
 mod away;
-mod causes;
 mod client;
 mod days;
 mod definitions;

@@ -128,8 +128,6 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("a restricted operator's login", "reach what all share", "UPDATE farmhand.pool SET size = 0", "42501"),
     ("a restricted operator's login", "reach what all share", r#"UPDATE farmhand.notify_target SET spec = '{"webhook": "https://h"}'"#, "42501"),
     ("a restricted operator's login", "reach what all share", "INSERT INTO farmhand.notification (target, channel, topic, key, body) VALUES ('ops', 'email', 'test', 'x', '{}')", "42501"),
-    ("a restricted operator's login", "reach what all share", "INSERT INTO farmhand.acknowledgement (kind, name, acknowledged_by, at, until) VALUES ('lost', 'n', 'me', now(), now() + interval '1 hour')", "42501"),
-    ("a restricted operator's login", "reach what all share", "SELECT farmhand.acknowledge('failing', 'j', 'me', '1 hour')", "42501"),
     ("a restricted operator's login", "reach what all share", "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by) VALUES (1, 'team.j', 1, 'n', 1, 1, now(), now(), 'lost', 'takeover')", "42501"),
     ("a restricted operator's login", "lift the restriction", "DELETE FROM farmhand.restriction", "42501"),
     ("a restricted operator's login", "lift the restriction", "UPDATE farmhand.restriction SET jobs = '{team.*,j}'", "42501"),

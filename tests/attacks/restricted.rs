@@ -36,9 +36,6 @@ async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
          INSERT INTO farmhand.run_history SELECT h.* FROM gone, LATERAL farmhand.ended(gone.run, 'succeeded', 'x', 'holder') h",
         "INSERT INTO farmhand.job_revision SELECT 'nightly', rev, spec, source, applied_by, applied_at
          FROM farmhand.job_revision WHERE job_id = 'team.j'",
-        "SELECT farmhand.acknowledge('failing', 'team.j', 'me', '1 hour')",
-        "SELECT farmhand.acknowledge('slow', max(run_id)::text, 'me', '1 hour') FROM farmhand.run_history WHERE job_id = 'team.j'",
-        "SELECT farmhand.unacknowledge('failing', 'team.j', 'me')",
         "SELECT farmhand.acquire('team.lock', '10 s')",
         // Before many runs are ended, one event says so.
         "INSERT INTO farmhand.event (at, kind, severity, detail) VALUES (now(), 'cancel_many', 'info', '{\"by\": \"me\"}')",

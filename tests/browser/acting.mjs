@@ -34,34 +34,27 @@ await script(async () => {
   await box.locator("button.main").click();
   await eventually("it is enabled", async () => /enabled/.test(await page.locator("#job-head").innerText()));
 
-  // A cause that is known: with a dialog, then without a script.
-  await please("fail hourly");
+  // What fails leads the open page, without a reload.
   await page.goto(base);
   const verdict = page.locator("#verdict");
-  check(/Attention:\s+1 job is failing: hourly/.test(await verdict.innerText()), "it leads");
-  await verdict.locator("text=Acknowledge").click();
-  await page.fill("#ask [name=for]", "2h");
-  await page.fill("#ask [name=note]", "the disk is ordered");
-  await eventually("the preview and the command follow", async () => {
-    const said = await box.innerText();
-    return /does not lead until/.test(said) && said.includes("farmhand ack failing:hourly --for=2h '--note=the disk is ordered'");
-  });
-  await picture(page, "acknowledge");
-  await box.locator("button.main").click();
-  await eventually("it does not lead", async () => /^Well, except for 1 acknowledged cause/.test((await verdict.innerText()).trim()));
-  check(/acknowledged by browser until .* UTC: the disk is ordered/.test(await verdict.innerText()), "it is shown with who and why");
-  await picture(page, "acknowledged");
+  await please("fail hourly");
+  await eventually("it leads", async () => /Attention:\s+1 job is failing: hourly/.test(await verdict.innerText()));
+
+  // Without a script a page asks.
   const plain = await page.context().browser().newContext({ javaScriptEnabled: false, storageState: await page.context().storageState() });
   const bare = await plain.newPage();
-  await bare.goto(base);
-  await bare.locator("#verdict").locator("text=Unacknowledge").click();
-  await bare.waitForURL(/act\/unacknowledge/);
+  await bare.goto(`${base}/jobs/hourly`);
+  await bare.click("text=Pause");
+  await bare.waitForURL(/act\/pause/);
   check(/What it does/.test(await bare.locator("main").innerText()), "without a script a page asks");
   await bare.locator("main button.main").click();
-  await bare.waitForURL(`${base}/`);
-  check(/Attention:\s+1 job is failing: hourly/.test(await bare.locator("#verdict").innerText()), "it leads again");
+  await bare.waitForURL(`${base}/jobs/hourly`);
+  check(/paused/.test(await bare.locator("#job-head").innerText()), "it is paused");
+  await bare.click("text=Resume");
+  await bare.locator("main button.main").click();
+  await bare.waitForURL(`${base}/jobs/hourly`);
+  check(/enabled/.test(await bare.locator("#job-head").innerText()), "it is enabled");
   await plain.close();
-  await eventually("also on the open page, without a reload", async () => /Attention/.test(await verdict.innerText()));
 
   // By keys alone, from the first page to a cancelled run.
   const run = await please("submit long");

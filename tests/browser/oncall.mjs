@@ -60,13 +60,6 @@ await script(async () => {
     await eventually("its revisions say who", async () => /@/.test(await text(page, "#definition")));
   });
 
-  await scenario(page, "mute: acknowledge what is known", 2, async (click) => {
-    await click("#verdict a:has-text('Acknowledge')");
-    await eventually("it says until when", async () => /does not lead until/.test(await text(page, "#ask")));
-    await click("#ask button.main");
-    await eventually("it is shown as known", async () => /acknowledged/i.test(await text(page, "#verdict")));
-  });
-
   await scenario(page, "only the jobs of a label", 2, async (click) => {
     await click("nav a:has-text('Jobs')");
     await page.fill("input[name=label]", "gpu=yes");

@@ -1,6 +1,5 @@
 //! The command line as people and scripts meet it: what it prints where, and its exit codes.
 
-mod ack;
 mod agent;
 mod apply;
 mod bad_input;

@@ -82,7 +82,6 @@ async fn every_command_answers_a_program_in_json() {
         ("flow init", vec![names, "db"]),
         ("flow graph", vec!["--edges", tasks]),
         ("status", vec![]),
-        ("ack", vec!["--list"]),
         ("top", vec![]),
         ("migrate", vec![]),
         ("doctor", vec!["--state-dir", dir]),

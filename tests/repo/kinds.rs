@@ -50,8 +50,6 @@ fn of_sql() -> BTreeSet<String> {
                     .filter_map(|head| head.rsplit('\'').next())
                     .map(str::to_owned),
             );
-            let told = text.split("farmhand.tell_acknowledgement('").skip(1);
-            kinds.extend(told.filter_map(|rest| rest.split('\'').next()).map(str::to_owned));
         }
     }
     kinds

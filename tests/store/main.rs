@@ -1,6 +1,5 @@
 //! The store against real PostgreSQL.
 
-mod acknowledgements;
 mod audit;
 mod authority;
 mod boots;

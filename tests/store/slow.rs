@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::cause::Cause;
 use farmhand_core::usual::Exceeded;
-use farmhand_store::acknowledgements::acknowledge;
 use farmhand_store::protocol::claim;
 use farmhand_store::reading;
 use farmhand_store::slow::{Running, mark};
@@ -44,12 +42,9 @@ async fn found(farm: &Farm) -> Vec<Running> {
     gauges(farm).await.running
 }
 
-async fn causes(farm: &Farm) -> Vec<(String, bool)> {
+async fn causes(farm: &Farm) -> Vec<String> {
     let now = reading::farm(&farm.db).await.unwrap();
-    let findings = now.findings.iter();
-    findings
-        .map(|f| (f.causes[0].to_string(), f.acknowledged.is_some()))
-        .collect()
+    now.findings.iter().map(|f| f.causes[0].to_string()).collect()
 }
 
 #[tokio::test]
@@ -90,10 +85,9 @@ async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
     assert_eq!((gauges.slow_runs, gauges.slow[0].job_id.as_str()), (1, "j"));
     assert!(gauges.slow[0].age >= 7200.0 && !gauges.slow_ended, "{gauges:?}");
 
-    // Acknowledged by its number; another attempt is another occurrence, and nobody is told of it again.
-    let cause: Cause = format!("slow:{}", run.run_id).parse().unwrap();
-    acknowledge(&farm.db, &cause, "ann", HOUR, None).await.unwrap();
-    assert_eq!(causes(&farm).await, [(cause.to_string(), true)]);
+    // Another attempt is slow by itself, and nobody is told of it again.
+    let cause = format!("slow:{}", run.run_id);
+    assert_eq!(causes(&farm).await, [cause.as_str()]);
     expire_now(&farm, &me).await;
     let me = farm.node("a").await;
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
@@ -101,7 +95,7 @@ async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
     assert!(causes(&farm).await.is_empty(), "an earlier attempt says nothing");
     let seen = found(&farm).await;
     assert!(mark(&farm.db, &[(&seen[0], minute())]).await.unwrap().is_empty());
-    assert_eq!(causes(&farm).await, [(cause.to_string(), false)]);
+    assert_eq!(causes(&farm).await, [cause]);
 
     one(&farm, success(&me, &again)).await;
     assert!(causes(&farm).await.is_empty());
@@ -131,7 +125,7 @@ async fn a_run_that_is_stuck_is_told_as_that_and_not_as_slow() {
         .batch_execute("UPDATE farmhand.run_live SET hard_ms = 60000")
         .await
         .unwrap();
-    assert_eq!(causes(&farm).await, [(format!("stuck:{}", run.run_id), false)]);
+    assert_eq!(causes(&farm).await, [format!("stuck:{}", run.run_id)]);
 }
 
 #[tokio::test]
@@ -151,47 +145,15 @@ async fn a_node_that_was_lost_three_times_within_an_hour_and_is_back_is_flapping
     set(lost(5, 70)).await;
     assert!(causes(&farm).await.is_empty(), "two within the hour");
     set(lost(1, 5)).await;
-    let cause: Cause = "flapping:a".parse().unwrap();
-    assert_eq!(causes(&farm).await, [(cause.to_string(), false)]);
+    assert_eq!(causes(&farm).await, ["flapping:a"]);
     let now = reading::farm(&farm.db).await.unwrap();
     assert_eq!(
         now.findings[0].text,
         "1 node is flapping: a, lost 3 times within an hour and back each time"
     );
-    acknowledge(&farm.db, &cause, "ann", HOUR, None).await.unwrap();
-    assert_eq!(causes(&farm).await, [(cause.to_string(), true)]);
-    // Lost once more since.
-    set("UPDATE farmhand.acknowledgement SET at = at - interval '1 minute'".to_owned()).await;
-    set(lost(1, 0)).await;
-    assert_eq!(causes(&farm).await, [(cause.to_string(), false)]);
     // While it is away, it is lost.
     expire_now(&farm, &me).await;
-    assert_eq!(causes(&farm).await, [("lost:a".to_owned(), false)]);
-}
-
-#[tokio::test]
-async fn a_machine_that_starts_nothing_again_is_another_occurrence() {
-    let farm = Farm::new().await;
-    farm.node("a").await;
-    farm.node("b").await;
-    let cause: Cause = "blocked:a".parse().unwrap();
-    let set = |since: &str| {
-        format!(
-            "UPDATE farmhand.node SET cannot_start = 'no space', cannot_start_since = {since}, started_at = now() - interval '1 day'
-             WHERE address = 'a'"
-        )
-    };
-    farm.sql
-        .batch_execute(&set("now() - interval '1 hour'"))
-        .await
-        .unwrap();
-    acknowledge(&farm.db, &cause, "ann", HOUR, None).await.unwrap();
-    assert_eq!(causes(&farm).await, [(cause.to_string(), true)]);
-    farm.sql
-        .batch_execute(&set("now() + interval '1 minute'"))
-        .await
-        .unwrap();
-    assert_eq!(causes(&farm).await, [(cause.to_string(), false)]);
+    assert_eq!(causes(&farm).await, ["lost:a"]);
 }
 
 #[tokio::test]

@@ -270,7 +270,7 @@ async fn a_node_that_cannot_start_runs_is_not_ready_for_the_sign_of_life_either(
     farm.node("a").await;
     let ready = async || farmhand_store::notify::health(&farm.db).await.unwrap().ready;
     assert_eq!(ready().await, 1);
-    let blocked = "UPDATE farmhand.node SET cannot_start = 'no more processes', cannot_start_since = now() - interval '1 h'";
+    let blocked = "UPDATE farmhand.node SET cannot_start = 'no more processes'";
     farm.sql.batch_execute(blocked).await.unwrap();
     assert_eq!(ready().await, 0);
 }

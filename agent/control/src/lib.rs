@@ -2,7 +2,6 @@
 
 #![warn(missing_docs)]
 
-pub mod acknowledge;
 pub mod backfill;
 pub mod bulk;
 pub mod definitions;
@@ -16,7 +15,6 @@ mod perform;
 mod refusal;
 pub mod runs;
 
-use farmhand_core::cause::CauseKind;
 use farmhand_core::definition::{Overlap, param_text};
 use farmhand_store::Role;
 use farmhand_store::jobs::Once;
@@ -123,20 +121,6 @@ pub enum Action {
         /// With 0 nothing of it starts.
         size: u32,
     },
-    /// Say that somebody is on it, so that it counts no more in the verdict.
-    Acknowledge {
-        /// As in failing:backup.
-        cause: String,
-        /// A duration, as in 8h.
-        lasts: Option<String>,
-        /// What others should know.
-        note: Option<String>,
-    },
-    /// Let it count again.
-    Unacknowledge {
-        /// As in failing:backup.
-        cause: String,
-    },
 }
 
 /// Who wants it.
@@ -165,20 +149,6 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub chosen: Vec<Picked>,
-}
-
-/// What a cause is wrong with.
-fn about_cause(cause: &str) -> About<'_> {
-    let Some((kind, name)) = cause.split_once(':') else {
-        return About::Shared(cause);
-    };
-    match kind.parse() {
-        Ok(CauseKind::Late | CauseKind::Waiting | CauseKind::Failing) => About::Job(name),
-        Ok(CauseKind::Stuck | CauseKind::Slow) => name.parse().map_or(About::Shared(cause), About::Run),
-        Ok(CauseKind::Blocked | CauseKind::Lost | CauseKind::Expired | CauseKind::Flapping) | Err(_) => {
-            About::Shared(cause)
-        }
-    }
 }
 
 impl Action {
@@ -210,7 +180,6 @@ impl Action {
             | Self::Uncordon { node }
             | Self::Release { node, .. } => About::Shared(node),
             Self::SetPool { pool, .. } => About::Shared(pool),
-            Self::Acknowledge { cause, .. } | Self::Unacknowledge { cause } => about_cause(cause),
         })
     }
 
@@ -261,14 +230,6 @@ impl Action {
             Self::Uncordon { node } => with("node resume", node),
             Self::Release { node, .. } => with("lease release", node) + " --force",
             Self::SetPool { pool, size } => format!("{} {size}", with("pool set", pool)),
-            Self::Acknowledge { cause, lasts, note } => {
-                let (lasts, note) = (
-                    option("--for", lasts.as_deref()),
-                    option("--note", note.as_deref()),
-                );
-                with("ack", cause) + &lasts + &note
-            }
-            Self::Unacknowledge { cause } => with("ack --remove", cause),
         }
     }
 }
@@ -339,43 +300,9 @@ mod tests {
                 },
                 "farmhand node drain -- -n --deadline=5m",
             ),
-            (
-                Action::Acknowledge {
-                    cause: "failing:it's".to_owned(),
-                    lasts: Some("2h".to_owned()),
-                    note: Some("disk ordered".to_owned()),
-                },
-                r"farmhand ack 'failing:it'\''s' --for=2h '--note=disk ordered'",
-            ),
-            (
-                Action::Unacknowledge {
-                    cause: "lost:n1".to_owned(),
-                },
-                "farmhand ack --remove lost:n1",
-            ),
         ];
         for (action, twin) in twins {
             assert_eq!(action.cli(), twin);
-        }
-    }
-
-    #[test]
-    fn an_acknowledgement_is_about_the_job_or_the_run_of_its_cause() {
-        for (cause, job, run) in [
-            ("failing:backup", Some("backup"), None),
-            ("slow:7", None, Some(7)),
-            ("stuck:7", None, Some(7)),
-            ("slow:x", None, None),
-            ("flapping:n1", None, None),
-            ("nonsense", None, None),
-        ] {
-            let about = about_cause(cause);
-            let found = match about {
-                About::Job(job) => (Some(job), None),
-                About::Run(run) => (None, Some(run)),
-                About::Shared(_) => (None, None),
-            };
-            assert_eq!(found, (job, run), "{cause}");
         }
     }
 }

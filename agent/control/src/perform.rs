@@ -11,12 +11,14 @@ use farmhand_store::restrictions::allow;
 use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
-use super::{Action, Answer, By, acknowledge, backfill, due_now, jobs as job, nodes, runs};
+use super::{Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
 use crate::{Kind, Picked, Refusal};
 use farmhand_core::text::{span, time};
 
 /// Largest size of a pool.
 const POOL: u32 = 1_000_000;
+/// Characters of the reason of a pause, at most.
+const REASON: usize = 500;
 
 /// What an action has to say; the rest of the answer is the same for all.
 #[derive(Default)]
@@ -74,13 +76,6 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
             confirm,
         } => release(db, (node, *session), confirm.as_deref(), who, commit).await?,
         Action::SetPool { pool, size } => resize(db, pool, *size, who, commit).await?,
-        Action::Acknowledge { cause, lasts, note } => {
-            let (lasts, note) = (lasts.as_deref(), note.as_deref());
-            acknowledge::acknowledge(db, cause, (lasts, note), who, commit)
-                .await?
-                .into()
-        }
-        Action::Unacknowledge { cause } => acknowledge::unacknowledge(db, cause, who, commit).await?.into(),
     };
     Ok(Answer {
         applied: commit,
@@ -231,6 +226,17 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
     })
 }
 
+/// What people write for the others; none of an empty one.
+fn one_line(reason: Option<&str>) -> Result<Option<&str>, Refusal> {
+    let reason = reason.map(str::trim).filter(|text| !text.is_empty());
+    if reason.is_some_and(|text| text.chars().count() > REASON || text.chars().any(char::is_control)) {
+        return Err(Refusal::usage(format!(
+            "a reason is one line of at most {REASON} characters"
+        )));
+    }
+    Ok(reason)
+}
+
 async fn pause(
     db: &Db,
     job_id: &str,
@@ -238,7 +244,7 @@ async fn pause(
     who: &str,
     commit: bool,
 ) -> Result<Said, Refusal> {
-    let reason = acknowledge::line("reason", reason)?;
+    let reason = one_line(reason)?;
     let changed = if commit {
         job::pause(db, job_id, who, reason).await?
     } else {

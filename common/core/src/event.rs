@@ -140,10 +140,6 @@ crate::words! {
         NodeRemoved = "node_removed",
         /// Somebody gave a pool another size.
         PoolResized = "pool_resized",
-        /// Somebody said that a cause is known.
-        Acknowledged = "acknowledged",
-        /// Somebody took that back.
-        Unacknowledged = "unacknowledged",
         /// Somebody released the lease of a node by force.
         LeaseReleased = "lease_released",
         /// Somebody had the farm wait as after a replaced database.

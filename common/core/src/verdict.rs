@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Acknowledged, Cause, CauseKind};
+use crate::cause::{Cause, CauseKind};
 use crate::health::Level;
 use crate::usual::Exceeded;
 use crate::waits::WaitsFor;
@@ -34,9 +34,9 @@ pub struct FarmFacts {
     pub late: Several<String>,
     /// Attempts whose lease nobody renews or takes over.
     pub stuck: Several<Stuck>,
-    /// The oldest run that is not acknowledged, and the oldest run of each acknowledged job.
+    /// The oldest run that could be claimed.
     pub due: Several<Waiting>,
-    /// Runs that wait for a pool, a lock or a rate.
+    /// The oldest run that waits for a pool, a lock or a rate.
     pub gated: Several<Waiting>,
     /// Nodes whose lease ran out.
     pub expired: Several<String>,
@@ -50,10 +50,10 @@ pub struct FarmFacts {
     pub failing: Several<(String, i32)>,
 }
 
-/// Findings of one kind, those that are not acknowledged first.
+/// Findings of one kind.
 #[derive(Clone, Debug)]
 pub struct Several<T> {
-    items: Vec<(T, Option<Acknowledged>)>,
+    items: Vec<T>,
     most: usize,
 }
 
@@ -67,54 +67,20 @@ impl<T> Default for Several<T> {
 }
 
 impl<T> Several<T> {
-    /// Of a list that holds at most `most` that are not acknowledged, and others with who acknowledged them.
-    pub fn of(items: impl IntoIterator<Item = (T, Option<Acknowledged>)>, most: usize) -> Self {
+    /// Of a list that holds at most `most`: when it is full there may be more.
+    pub fn of(items: impl IntoIterator<Item = T>, most: usize) -> Self {
         Self {
             items: items.into_iter().collect(),
             most,
         }
     }
 
-    /// What is told in one sentence: all that are not acknowledged, then each acknowledged one by itself.
-    fn told(&self) -> impl Iterator<Item = Told<'_, T>> {
-        let open: Vec<&T> = (self.items.iter())
-            .filter(|(_, acknowledged)| acknowledged.is_none())
-            .map(|(item, _)| item)
-            .collect();
-        let open = Told {
-            or_more: open.len() >= self.most,
-            items: open,
-            acknowledged: None,
-        };
-        let others = self.items.iter().filter_map(|(item, acknowledged)| {
-            Some(Told {
-                items: vec![item],
-                or_more: false,
-                acknowledged: Some(acknowledged.as_ref()?),
-            })
-        });
-        Some(open)
-            .filter(|told| !told.items.is_empty())
-            .into_iter()
-            .chain(others)
-    }
-}
-
-/// Some of a kind that one finding tells.
-struct Told<'a, T> {
-    items: Vec<&'a T>,
-    /// Whether there may be more than were read.
-    or_more: bool,
-    acknowledged: Option<&'a Acknowledged>,
-}
-
-impl<'a, T> Told<'a, T> {
     /// The first, and the number in words.
-    fn named(&self, one: &str, more: &str) -> Option<(&'a T, String)> {
-        let first = *self.items.first()?;
+    fn named(&self, one: &str, more: &str) -> Option<(&T, String)> {
+        let first = self.items.first()?;
         let count = match self.items.len() {
             1 => format!("1 {one}"),
-            n if self.or_more => format!("{n} or more {more}"),
+            n if n >= self.most => format!("{n} or more {more}"),
             n => format!("{n} {more}"),
         };
         Some((first, count))
@@ -129,8 +95,7 @@ impl<'a, T> Told<'a, T> {
             level,
             text,
             about,
-            causes: self.items.iter().map(|item| cause(item)).collect(),
-            acknowledged: self.acknowledged.cloned(),
+            causes: self.items.iter().map(cause).collect(),
         }
     }
 }
@@ -203,52 +168,32 @@ pub struct Finding {
     pub text: String,
     /// Where to look.
     pub about: About,
-    /// What it names, each to be acknowledged by itself; none where the whole farm stands still.
-    #[serde(default)]
+    /// What it names, each by itself; none where the whole farm stands still.
+    #[serde(skip_deserializing)]
     pub causes: Vec<Cause>,
-    /// Who said that it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acknowledged: Option<Acknowledged>,
 }
 
-/// All problems, the worst first; each once. Those that somebody acknowledged come last.
+/// All problems, the worst first; each once.
 pub fn judge(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = trouble(facts);
     found.extend(attention(facts));
-    found.sort_by_key(|found| found.acknowledged.is_some());
     found
 }
 
-/// The level of the worst finding that is not acknowledged.
+/// The level of the worst finding.
 pub fn level(findings: &[Finding]) -> Level {
-    (findings.iter())
-        .filter(|found| found.acknowledged.is_none())
-        .map(|found| found.level)
-        .max()
-        .unwrap_or(Level::Well)
-}
-
-/// The level in words, for a headline.
-pub fn headline(findings: &[Finding]) -> String {
-    let acknowledged = (findings.iter()).filter(|found| found.acknowledged.is_some());
-    match (level(findings), acknowledged.count()) {
-        (Level::Well, 1) => "well, except for 1 acknowledged cause".to_owned(),
-        (Level::Well, n @ 2..) => format!("well, except for {n} acknowledged causes"),
-        (level, _) => level.to_string(),
-    }
+    (findings.iter().map(|found| found.level).max()).unwrap_or(Level::Well)
 }
 
 /// Something that is due does not run, or it is not known whether it does.
 fn trouble(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     let nothing_runs = facts.ready == 0 && (facts.any_job || facts.any_node);
-    // Nobody may call a farm well in which nothing runs: these cannot be acknowledged.
     let whole = |text: &str, about| Finding {
         level: Level::Trouble,
         text: text.to_owned(),
         about,
         causes: Vec::new(),
-        acknowledged: None,
     };
     if !facts.claims_open {
         let text = "claims are closed: the database was restarted or replaced; `farmhand epoch` says more";
@@ -258,23 +203,21 @@ fn trouble(facts: &FarmFacts) -> Vec<Finding> {
         let text = "no node is ready: nothing can run";
         found.push(whole(text, About::Nodes(String::new())));
     }
-    for late in facts.late.told() {
-        if let Some((first, count)) = late.named("job is late", "jobs are late") {
-            let text = format!("{count}, first {first}: no agent fires them");
-            let about = late.one_or(About::Job(first.clone()), About::Jobs("overdue".to_owned()));
-            found.push(late.finding(Level::Trouble, text, about, |job| Cause::of(CauseKind::Late, job)));
-        }
+    let late = &facts.late;
+    if let Some((first, count)) = late.named("job is late", "jobs are late") {
+        let text = format!("{count}, first {first}: no agent fires them");
+        let about = late.one_or(About::Job(first.clone()), About::Jobs("overdue".to_owned()));
+        found.push(late.finding(Level::Trouble, text, about, |job| Cause::of(CauseKind::Late, job)));
     }
-    for stuck in facts.stuck.told() {
-        if let Some((first, count)) = stuck.named("run is stuck", "runs are stuck") {
-            let Stuck { run, job, node, how } = first;
-            let text = match stuck.items.len() {
-                1 => format!("run {run} of {job} is stuck on {node}: {how}"),
-                _ => format!("{count}, the oldest run {run} of {job} on {node}: {how}"),
-            };
-            let cause = |stuck: &Stuck| Cause::of(CauseKind::Stuck, stuck.run);
-            found.push(stuck.finding(Level::Trouble, text, About::Run(*run), cause));
-        }
+    let stuck = &facts.stuck;
+    if let Some((first, count)) = stuck.named("run is stuck", "runs are stuck") {
+        let Stuck { run, job, node, how } = first;
+        let text = match stuck.items.len() {
+            1 => format!("run {run} of {job} is stuck on {node}: {how}"),
+            _ => format!("{count}, the oldest run {run} of {job} on {node}: {how}"),
+        };
+        let cause = |stuck: &Stuck| Cause::of(CauseKind::Stuck, stuck.run);
+        found.push(stuck.finding(Level::Trouble, text, About::Run(*run), cause));
     }
     // What keeps every run from starting was said above.
     if facts.claims_open && !nothing_runs {
@@ -287,70 +230,60 @@ fn trouble(facts: &FarmFacts) -> Vec<Finding> {
 fn attention(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     let nodes = |state: &str| About::Nodes(state.to_owned());
-    for blocked in facts.blocked.told() {
-        if let Some((_, count)) = blocked.named("node", "nodes") {
-            let text = format!("{count} cannot start runs: `farmhand node ls` says why");
-            let cause = |node: &String| Cause::of(CauseKind::Blocked, node);
-            found.push(blocked.finding(Level::Attention, text, nodes("blocked"), cause));
-        }
+    let blocked = &facts.blocked;
+    if let Some((_, count)) = blocked.named("node", "nodes") {
+        let text = format!("{count} cannot start runs: `farmhand node ls` says why");
+        let cause = |node: &String| Cause::of(CauseKind::Blocked, node);
+        found.push(blocked.finding(Level::Attention, text, nodes("blocked"), cause));
     }
     for (list, kind) in [
         (&facts.lost, CauseKind::Lost),
         (&facts.expired, CauseKind::Expired),
     ] {
-        for gone in list.told() {
-            let (one, more) = (format!("node is {kind}"), format!("nodes are {kind}"));
-            if let Some((first, count)) = gone.named(&one, &more) {
-                let about = gone.one_or(About::Node(first.clone()), nodes(kind.as_str()));
-                let (text, cause) = (format!("{count}: {first}"), |node: &String| Cause::of(kind, node));
-                found.push(gone.finding(Level::Attention, text, about, cause));
-            }
+        let (one, more) = (format!("node is {kind}"), format!("nodes are {kind}"));
+        if let Some((first, count)) = list.named(&one, &more) {
+            let about = list.one_or(About::Node(first.clone()), nodes(kind.as_str()));
+            let (text, cause) = (format!("{count}: {first}"), |node: &String| Cause::of(kind, node));
+            found.push(list.finding(Level::Attention, text, about, cause));
         }
     }
-    for flapping in facts.flapping.told() {
-        if let Some(((first, times), count)) = flapping.named("node is flapping", "nodes are flapping") {
-            let text = format!("{count}: {first}, lost {times} times within an hour and back each time");
-            let cause = |(node, _): &(String, i64)| Cause::of(CauseKind::Flapping, node);
-            found.push(flapping.finding(Level::Attention, text, About::Node(first.clone()), cause));
-        }
+    let flapping = &facts.flapping;
+    if let Some(((first, times), count)) = flapping.named("node is flapping", "nodes are flapping") {
+        let text = format!("{count}: {first}, lost {times} times within an hour and back each time");
+        let cause = |(node, _): &(String, i64)| Cause::of(CauseKind::Flapping, node);
+        found.push(flapping.finding(Level::Attention, text, About::Node(first.clone()), cause));
     }
     found.extend(waiting(&facts.gated, Level::Attention, QUEUED));
-    for slow in facts.slow.told() {
-        if let Some((first, count)) = slow.named("run takes", "runs take") {
-            let Slow { run, job, node, .. } = first;
-            let (lasted, why) = (for_so_long(first.lasted), first.exceeded);
-            let text = match slow.items.len() {
-                1 => format!("run {run} of {job} has run for {lasted} on {node}, {why}"),
-                _ => format!("{count} longer than usual, first run {run} of {job}: {lasted} on {node}"),
-            };
-            let cause = |slow: &Slow| Cause::of(CauseKind::Slow, slow.run);
-            found.push(slow.finding(Level::Attention, text, About::Run(*run), cause));
-        }
+    let slow = &facts.slow;
+    if let Some((first, count)) = slow.named("run takes", "runs take") {
+        let Slow { run, job, node, .. } = first;
+        let (lasted, why) = (for_so_long(first.lasted), first.exceeded);
+        let text = match slow.items.len() {
+            1 => format!("run {run} of {job} has run for {lasted} on {node}, {why}"),
+            _ => format!("{count} longer than usual, first run {run} of {job}: {lasted} on {node}"),
+        };
+        let cause = |slow: &Slow| Cause::of(CauseKind::Slow, slow.run);
+        found.push(slow.finding(Level::Attention, text, About::Run(*run), cause));
     }
-    for failing in facts.failing.told() {
-        if let Some(((first, failures), count)) = failing.named("job is failing", "jobs are failing") {
-            let times = match failures {
-                1 => "1 failure".to_owned(),
-                n => format!("{n} failures in a row"),
-            };
-            let about = failing.one_or(About::Job(first.clone()), About::Jobs("failing".to_owned()));
-            let text = format!("{count}: {first}, {times}");
-            let cause = |(job, _): &(String, i32)| Cause::of(CauseKind::Failing, job);
-            found.push(failing.finding(Level::Attention, text, about, cause));
-        }
+    let failing = &facts.failing;
+    if let Some(((first, failures), count)) = failing.named("job is failing", "jobs are failing") {
+        let times = match failures {
+            1 => "1 failure".to_owned(),
+            n => format!("{n} failures in a row"),
+        };
+        let about = failing.one_or(About::Job(first.clone()), About::Jobs("failing".to_owned()));
+        let text = format!("{count}: {first}, {times}");
+        let cause = |(job, _): &(String, i32)| Cause::of(CauseKind::Failing, job);
+        found.push(failing.finding(Level::Attention, text, about, cause));
     }
     found
 }
 
-/// The runs that have waited for longer than `limit`.
-fn waiting(runs: &Several<Waiting>, level: Level, limit: SignedDuration) -> Vec<Finding> {
-    (runs.told())
-        .filter_map(|told| {
-            let run = *told.items.first().filter(|run| run.waited > limit)?;
-            let cause = |run: &Waiting| Cause::of(CauseKind::Waiting, &run.job);
-            Some(told.finding(level, run.text(), About::Run(run.run), cause))
-        })
-        .collect()
+/// The oldest run, when it has waited for longer than `limit`.
+fn waiting(runs: &Several<Waiting>, level: Level, limit: SignedDuration) -> Option<Finding> {
+    let run = runs.items.first().filter(|run| run.waited > limit)?;
+    let cause = |run: &Waiting| Cause::of(CauseKind::Waiting, &run.job);
+    Some(runs.finding(level, run.text(), About::Run(run.run), cause))
 }
 
 impl Waiting {

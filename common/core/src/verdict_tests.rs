@@ -15,7 +15,7 @@ fn well() -> FarmFacts {
 }
 
 fn some<T: Clone>(first: T, count: usize) -> Several<T> {
-    Several::of(vec![(first, None); count], 20)
+    Several::of(vec![first; count], 20)
 }
 
 fn stuck(how: &str) -> Stuck {
@@ -329,6 +329,3 @@ fn a_farm_has_one_verdict() {
         assert_eq!((level(&found), told), (expected, said), "{facts:?}");
     }
 }
-
-#[path = "verdict_acknowledged_tests.rs"]
-mod acknowledged;

@@ -119,12 +119,6 @@ CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_t
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, created_by, expires_at, revoked_at OR DELETE
     ON farmhand.api_token
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'hash', 'role', 'created_by', 'expires_at', 'revoked_at');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE ON farmhand.acknowledgement
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('acknowledged_by', 'kind', 'name', 'until', 'note');
--- What has expired goes by retention.
-CREATE TRIGGER note_removal AFTER DELETE ON farmhand.acknowledgement
-    FOR EACH ROW WHEN (OLD.until > statement_timestamp())
-    EXECUTE FUNCTION farmhand.note_change('', 'kind', 'name', 'until', 'note');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF size OR DELETE ON farmhand.pool
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'size');
 CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hold_ms, hard_ms,

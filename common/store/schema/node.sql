@@ -226,7 +226,6 @@ CREATE TABLE farmhand.node (
     clock_offset_ms bigint,
     -- Why the node could not start the run that it tried last, as of its last renewal; NULL while it can. For people, too.
     cannot_start text,
-    cannot_start_since timestamptz,
     -- The transaction of the latest renewal, never lower than one before: who has seen a higher number knows that the
     -- renewal was sent before.
     mark bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,

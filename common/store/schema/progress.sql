@@ -44,8 +44,6 @@ CREATE TABLE farmhand.slow_run (
     run_id bigint PRIMARY KEY,
     job_id text NOT NULL,
     attempt integer NOT NULL,
-    -- When it was found.
-    at timestamptz NOT NULL DEFAULT statement_timestamp(),
     -- What is usual: the p95 of so many runs of its job.
     p95_ms bigint NOT NULL,
     runs integer NOT NULL

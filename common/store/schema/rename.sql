@@ -78,8 +78,6 @@ BEGIN
     DELETE FROM farmhand.notify_edge e WHERE e.job_id = new_name;
     UPDATE farmhand.notify_edge e SET job_id = new_name WHERE e.job_id = former;
     UPDATE farmhand.notify_note n SET job_id = new_name WHERE n.job_id = former;
-    DELETE FROM farmhand.acknowledgement a WHERE a.kind IN ('late', 'waiting', 'failing') AND a.name = new_name;
-    UPDATE farmhand.acknowledgement a SET name = new_name WHERE a.kind IN ('late', 'waiting', 'failing') AND a.name = former;
     UPDATE farmhand.submission s SET job_id = new_name WHERE s.job_id = former AND NOT EXISTS (
         SELECT FROM farmhand.submission o WHERE o.job_id = new_name AND o.idempotency_key = s.idempotency_key);
     UPDATE farmhand.row_result w SET job_id = new_name WHERE w.job_id = former;

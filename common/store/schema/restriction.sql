@@ -113,11 +113,6 @@ BEGIN
         RETURN NULL;
     END IF;
     FOREACH written IN ARRAY array_remove(ARRAY[was, has], NULL) LOOP
-        IF of_table = 'acknowledgement' THEN
-            written := CASE WHEN written->>'kind' IN ('late', 'waiting', 'failing')
-                THEN jsonb_build_object('job_id', written->'name') WHEN written->>'kind' IN ('stuck', 'slow')
-                THEN jsonb_build_object('run_id', written->'name') ELSE '{}' END;
-        END IF;
         job := written->>TG_ARGV[0];
         FOR run IN SELECT (written->>c)::bigint FROM unnest(TG_ARGV[1:]) c WHERE written->>c IS NOT NULL LOOP
             -- A number that is still to come would be in the way of another's run.
@@ -179,7 +174,6 @@ BEGIN
             ('refuse_beyond', 'run_history', 'job_id, run_id, firing'),
             ('refuse_beyond', 'notify_note', 'job_id, run_id, firing'),
             ('refuse_beyond', 'event', 'job_id, run_id'),
-            ('refuse_beyond', 'acknowledgement', 'job_id, run_id'),
             ('refuse_beyond', 'task', 'job_id, run_id'),
             ('refuse_beyond', 'stream_item', 'job_id, run_id, of_run'),
             -- Of one job is nothing of these.

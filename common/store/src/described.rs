@@ -100,23 +100,8 @@ pub(crate) struct FarmFinding {
     pub text: String,
     /// Where more of it is shown.
     pub about: About,
-    /// What it names, each to be acknowledged by itself, as in `failing:backup`; none where the whole farm stands still.
+    /// What it names, each by itself, as in `failing:backup`; none where the whole farm stands still.
     pub causes: Vec<String>,
-    /// Who said that it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acknowledged: Option<Acknowledged>,
-}
-
-/// Who knows of a cause, and until when it does not lead.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Acknowledged {
-    /// Who acknowledged it.
-    pub by: String,
-    /// When it leads again.
-    pub until: Timestamp,
-    /// What they said about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
 }
 
 /// What a finding is about, by one key.
@@ -221,17 +206,11 @@ mod tests {
             old: json!(1),
             new: json!(2),
         };
-        let acknowledged = cause::Acknowledged {
-            by: String::new(),
-            until: Timestamp::UNIX_EPOCH,
-            note: Some(String::new()),
-        };
         let found = verdict::Finding {
             level: health::Level::Well,
             text: String::new(),
             about: verdict::About::Epoch,
             causes: Vec::new(),
-            acknowledged: Some(acknowledged.clone()),
         };
         let exceeded = usual::Exceeded {
             p95: std::time::Duration::ZERO,
@@ -249,7 +228,6 @@ mod tests {
         for (written, described) in [
             keys::<Located>(&located),
             keys::<FarmFinding>(&found),
-            keys::<Acknowledged>(&acknowledged),
             keys::<Finding>(&finding),
             keys::<Explanation>(&explanation),
             keys::<Change>(&change),

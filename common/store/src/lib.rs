@@ -6,7 +6,6 @@
 
 #![warn(missing_docs, unreachable_pub)]
 
-pub mod acknowledgements;
 pub mod audit;
 pub mod bound;
 mod command;

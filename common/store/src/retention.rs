@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::db::Db;
 use super::error::StoreError;
 pub use super::partitions::Retention;
-use super::{acknowledgements, audit, notify, partitions, progress, streams, tables, tasks};
+use super::{audit, notify, partitions, progress, streams, tables, tasks};
 
 /// The audit is kept for a year and a month, or for as long as the runs where that is longer.
 const AUDIT_DAYS: i32 = 396;
@@ -26,7 +26,6 @@ pub async fn forget(db: &Db, kept: Retention, budget: Duration) -> Result<(), St
         in_sets(until, || tables::drop_older_than(db, days)).await,
         in_sets(until, || progress::drop_older_than(db, days)).await,
         notify::drop_older_than(db, days).await,
-        acknowledgements::drop_expired(db).await,
         audit::forget(db, AUDIT_DAYS.max(days)).await,
     ];
     steps.into_iter().collect()

@@ -48,7 +48,6 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/submit.sql"),
     include_str!("../schema/notify.sql"),
     include_str!("../schema/api.sql"),
-    include_str!("../schema/acknowledgement.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
     include_str!("../schema/rename.sql"),

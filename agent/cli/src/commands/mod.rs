@@ -1,6 +1,5 @@
 //! The command line: one file per noun.
 
-mod ack;
 mod act;
 mod agent;
 mod apply;
@@ -141,8 +140,6 @@ enum Command {
     Lock(lock::LockArgs),
     /// The farm at a glance
     Status(status::StatusArgs),
-    /// Say that a cause of `farmhand status` is known: it does not lead for a while
-    Ack(ack::AckArgs),
     /// Bring the database's schema to this version
     Migrate(migrate::MigrateArgs),
     /// What this machine and this database allow, and what it costs
@@ -210,7 +207,6 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Lock(args) => lock::run(args),
         Command::Workers(args) => workers::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
-        Command::Ack(args) => block_on(ack::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Doctor(args) => doctor::run(args, json),
         Command::Events(args) => block_on(events::run(args, json)),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use farmhand_core::verdict::headline;
 use farmhand_store::reading::{self, FarmNow, FarmTotals, Finding};
 
 use super::{DatabaseArgs, Exit, Outcome, out};
@@ -23,7 +22,7 @@ pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
     }
     let (now, totals) = (&status.now, &status.totals);
     out::pairs(&[
-        ("farm", headline(&now.findings)),
+        ("farm", now.level.to_string()),
         ("nodes", words(&now.nodes)),
         ("jobs", words(&totals.jobs)),
         (
@@ -67,21 +66,13 @@ pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// A finding in a line, with what somebody may say is known.
+/// A finding in a line, with all that it names.
 pub(super) fn finding(found: &Finding) -> String {
-    if let Some(known) = &found.acknowledged {
-        let (text, known) = (&found.text, known.told(&out::time(known.until)));
-        return format!("- {text} {}, {known}", named(found));
-    }
-    format!("! {} {}", found.text, named(found)).trim_end().to_owned()
-}
-
-fn named(found: &Finding) -> String {
     let causes: Vec<_> = found.causes.iter().map(ToString::to_string).collect();
     if causes.is_empty() {
-        return String::new();
+        return format!("! {}", found.text);
     }
-    format!("[{}]", causes.join(" "))
+    format!("! {} [{}]", found.text, causes.join(" "))
 }
 
 /// Counts of the verdict stop at 1,000.
@@ -121,4 +112,29 @@ fn words(counts: &BTreeMap<impl std::fmt::Display, i64>) -> String {
     }
     let words: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use farmhand_core::cause::{Cause, CauseKind};
+    use farmhand_store::reading::{About, Level};
+
+    use super::*;
+
+    #[test]
+    fn a_finding_is_shown_with_all_that_it_names() {
+        let found = |causes| Finding {
+            level: Level::Attention,
+            text: "2 jobs are failing: backup, 3 failures in a row".to_owned(),
+            about: About::Jobs("failing".to_owned()),
+            causes,
+        };
+        let causes = ["backup", "mail"].map(|job| Cause::of(CauseKind::Failing, job));
+        let line = "! 2 jobs are failing: backup, 3 failures in a row";
+        assert_eq!(
+            finding(&found(causes.into())),
+            format!("{line} [failing:backup failing:mail]")
+        );
+        assert_eq!(finding(&found(Vec::new())), line);
+    }
 }

@@ -1,7 +1,6 @@
 //! `/api/v1`: one file per noun.
 
 mod actions;
-mod causes;
 mod definitions;
 mod events;
 mod farm;
@@ -35,7 +34,6 @@ pub fn router() -> Routes {
         .open_api(routes!(openapi))
         .merge(actions::router())
         .merge(places::router())
-        .merge(causes::router())
         .merge(definitions::router())
         .merge(farm::router())
         .merge(jobs::router())

@@ -93,8 +93,6 @@ const ABOUT: [(&str, &str, &[EventKind]); 7] = [
             EventKind::NodeResume,
             EventKind::NodeRemoved,
             EventKind::PoolResized,
-            EventKind::Acknowledged,
-            EventKind::Unacknowledged,
             EventKind::LeaseReleased,
             EventKind::EpochBumped,
             EventKind::RunSubmitted,

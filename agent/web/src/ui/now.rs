@@ -68,7 +68,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let facts = lanes::facts(&picture, &nodes.items, now);
     let arranged = lanes::arrange(&facts, now, window);
     let content = html! {
-        (verdict::section(&farm, role))
+        (verdict::section(&farm))
         @if !farm.any_job { (first_job()) }
         section class="card" id="lanes" {
             header {
@@ -103,7 +103,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
         }
     };
     Ok(Made {
-        title: verdict::headline(&farm),
+        title: verdict::headline(&farm).to_owned(),
         section: Section::Now,
         now,
         tick: 3,

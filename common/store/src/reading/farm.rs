@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_core::cause::{Acknowledged, Cause, CauseKind};
 use farmhand_core::definition::Placement;
 use farmhand_core::health::Level;
 use farmhand_core::usual::Exceeded;
@@ -28,10 +27,8 @@ use super::troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJ
 
 /// Rows of each list.
 const ROWS: i64 = 20;
-/// Where every cause matters, and not only what leads.
-const ALL: i64 = 10_000;
 
-/// The farm at this moment. Lists hold at most 20 rows, those that are not acknowledged first; counts stop at 1,000.
+/// The farm at this moment. Lists hold at most 20 rows; counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
     /// The database's clock.
@@ -40,14 +37,10 @@ pub struct FarmNow {
     #[serde(default = "well")]
     #[schema(value_type = crate::described::Level)]
     pub level: Level,
-    /// Each thing that is not well, the worst first and what is acknowledged last; empty when all is well.
+    /// Each thing that is not well, the worst first; empty when all is well.
     #[serde(default)]
     #[schema(value_type = Vec<crate::described::FarmFinding>)]
     pub findings: Vec<Finding>,
-    /// Causes of these lists that somebody acknowledged.
-    #[serde(default)]
-    #[schema(value_type = BTreeMap<String, crate::described::Acknowledged>)]
-    pub acknowledged: BTreeMap<Cause, Acknowledged>,
     /// Scheduled jobs whose instant passed more than ten seconds ago and that nobody fired, the oldest first.
     pub overdue: Vec<OverdueJob>,
     /// Held runs whose lease is not as it should be, the oldest first.
@@ -69,7 +62,7 @@ pub struct FarmNow {
     pub oldest_due: Option<WaitingRun>,
     /// The run that has waited longest for a pool, a lock or a rate.
     pub oldest_gated: Option<WaitingRun>,
-    /// Of both, the oldest run that is not acknowledged, and the oldest run of each acknowledged job.
+    /// The oldest run of both.
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     waits: Vec<WaitingRun>,
@@ -120,9 +113,6 @@ pub struct WaitingRun {
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     rev: i64,
-    #[serde(default, skip_serializing)]
-    #[schema(ignore)]
-    acknowledged: bool,
 }
 
 impl WaitingRun {
@@ -139,19 +129,10 @@ impl WaitingRun {
 
 /// Reads the moment and judges it.
 pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
-    rows(db, ROWS).await
-}
-
-/// The same with longer lists, so that no cause is left out of them.
-pub async fn whole_farm(db: &Db) -> Result<FarmNow, StoreError> {
-    rows(db, ALL).await
-}
-
-async fn rows(db: &Db, most: i64) -> Result<FarmNow, StoreError> {
     let mut now: FarmNow = db
         .one(
             stmt!("reading_farm"),
-            &[(&most, Type::INT8), (&FLAPS, Type::INT8)],
+            &[(&ROWS, Type::INT8), (&FLAPS, Type::INT8)],
         )
         .await?;
     now.stuck
@@ -163,7 +144,7 @@ async fn rows(db: &Db, most: i64) -> Result<FarmNow, StoreError> {
             gated.insert(run.run_id, holds);
         }
     }
-    now.judged(gated, most);
+    now.judged(gated);
     Ok(now)
 }
 
@@ -200,7 +181,7 @@ pub async fn status(db: &Db) -> Result<FarmStatus, StoreError> {
 
 impl FarmNow {
     /// With the verdict of what was read; `gated` by run.
-    fn judged(&mut self, mut gated: BTreeMap<i64, Gated>, most: i64) {
+    fn judged(&mut self, mut gated: BTreeMap<i64, Gated>) {
         let nothing_ready = self.count(NodeState::Ready) == 0;
         let needs: Vec<WaitsFor> = (self.waits.iter())
             .map(|run| run.needs(nothing_ready, gated.remove(&run.run_id)))
@@ -213,7 +194,7 @@ impl FarmNow {
             runs.min_by_key(|run| (run.ready_at, run.run_id)).cloned()
         };
         (self.oldest_due, self.oldest_gated) = (oldest(false), oldest(true));
-        self.findings = judge(&self.facts(&needs, most));
+        self.findings = judge(&self.facts(&needs));
         self.level = level(&self.findings);
     }
 
@@ -221,86 +202,53 @@ impl FarmNow {
         self.nodes.get(&state).copied().unwrap_or(0)
     }
 
-    fn facts(&self, needs: &[WaitsFor], most: i64) -> FarmFacts {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let by = |cause: Cause| self.acknowledged.get(&cause).cloned();
+    fn facts(&self, needs: &[WaitsFor]) -> FarmFacts {
         let waiting = |gated: bool| {
-            let runs = self
-                .waits
-                .iter()
-                .zip(needs)
-                .filter(move |(run, _)| run.gate.is_some() == gated);
-            Several::of(
-                runs.map(|(run, needs)| {
-                    let waits = Waiting {
-                        run: run.run_id,
-                        job: run.job_id.clone(),
-                        waited: self.db_now.duration_since(run.ready_at),
-                        waits_for: needs.clone(),
-                    };
-                    // Of an acknowledged job, one that became ready later is another occurrence.
-                    let known = by(Cause::of(CauseKind::Waiting, &run.job_id));
-                    (waits, known.filter(|_| run.acknowledged))
-                }),
-                most,
-            )
+            let runs = self.waits.iter().zip(needs);
+            let runs = runs.filter(|(run, _)| run.gate.is_some() == gated);
+            several(runs.map(|(run, needs)| Waiting {
+                run: run.run_id,
+                job: run.job_id.clone(),
+                waited: self.db_now.duration_since(run.ready_at),
+                waits_for: needs.clone(),
+            }))
         };
         // A node that does not answer is told once: with the run that is stuck on it, or by itself.
         let told = |node: &LostNode| {
             self.db_now.duration_since(node.since) <= TAKEOVER
                 || (self.stuck.iter()).any(|s| s.state == LeaseTrouble::Expired && s.node == node.address)
         };
-        let missing = |state, kind| {
-            (self.lost.iter())
-                .filter(move |node| node.state == state)
-                .filter(move |node| state == NodeState::Lost || !told(node))
-                .map(move |node| (node.address.clone(), by(Cause::of(kind, &node.address))))
+        let missing = |state| {
+            let nodes = self.lost.iter().filter(|node| node.state == state);
+            let nodes = nodes.filter(|node| state == NodeState::Lost || !told(node));
+            several(nodes.map(|node| node.address.clone()))
         };
-        let jobs = |kind, id: &String| by(Cause::of(kind, id));
         FarmFacts {
             claims_open: self.claims_open,
             any_job: self.any_job,
             any_node: !self.nodes.is_empty(),
             ready: self.count(NodeState::Ready),
-            blocked: Several::of(
-                (self.blocked.iter()).map(|node| (node.clone(), by(Cause::of(CauseKind::Blocked, node)))),
-                most,
-            ),
-            late: Several::of(
-                (self.overdue.iter()).map(|job| (job.job_id.clone(), jobs(CauseKind::Late, &job.job_id))),
-                most,
-            ),
-            stuck: Several::of(
-                (self.stuck.iter()).map(|run| (run.told(), by(Cause::of(CauseKind::Stuck, run.run_id)))),
-                most,
-            ),
+            blocked: several(self.blocked.iter().cloned()),
+            late: several(self.overdue.iter().map(|job| job.job_id.clone())),
+            stuck: several(self.stuck.iter().map(StuckLease::told)),
             due: waiting(false),
             gated: waiting(true),
-            lost: Several::of(missing(NodeState::Lost, CauseKind::Lost), most),
-            expired: Several::of(missing(NodeState::Expired, CauseKind::Expired), most),
-            flapping: Several::of(
-                self.flapping.iter().map(|node| {
-                    let told = (node.address.clone(), node.times);
-                    (told, by(Cause::of(CauseKind::Flapping, &node.address)))
-                }),
-                most,
-            ),
-            slow: Several::of(
+            lost: missing(NodeState::Lost),
+            expired: missing(NodeState::Expired),
+            flapping: several((self.flapping.iter()).map(|node| (node.address.clone(), node.times))),
+            slow: several(
                 (self.slow.iter())
                     // One that is stuck is told as that.
                     .filter(|run| self.stuck.iter().all(|stuck| stuck.run_id != run.run_id))
-                    .map(|run| (run.told(self.db_now), by(Cause::of(CauseKind::Slow, run.run_id)))),
-                most,
+                    .map(|run| run.told(self.db_now)),
             ),
-            failing: Several::of(
-                self.failing.iter().map(|job| {
-                    let told = (job.job_id.clone(), job.consecutive_failures);
-                    (told, jobs(CauseKind::Failing, &job.job_id))
-                }),
-                most,
-            ),
+            failing: several((self.failing.iter()).map(|job| (job.job_id.clone(), job.consecutive_failures))),
         }
     }
+}
+
+fn several<T>(rows: impl Iterator<Item = T>) -> Several<T> {
+    Several::of(rows, usize::try_from(ROWS).unwrap_or(usize::MAX))
 }
 
 impl SlowRun {

@@ -7,7 +7,6 @@ fn quiet() -> FarmNow {
         db_now: "2026-03-01T12:00:00Z".parse().unwrap(),
         level: Level::Well,
         findings: Vec::new(),
-        acknowledged: BTreeMap::new(),
         overdue: Vec::new(),
         stuck: Vec::new(),
         flapping: Vec::new(),
@@ -32,7 +31,7 @@ fn quiet() -> FarmNow {
 fn told(change: impl FnOnce(&mut FarmNow), gated: Option<Gated>) -> (FarmNow, Vec<String>) {
     let mut now = quiet();
     change(&mut now);
-    now.judged(gated.map(|gated| (7, gated)).into_iter().collect(), ROWS);
+    now.judged(gated.map(|gated| (7, gated)).into_iter().collect());
     let texts = now.findings.iter().map(|found| found.text.clone()).collect();
     (now, texts)
 }
@@ -49,7 +48,6 @@ fn waits(node: Option<&str>, labels: &[(&str, &str)], fits: bool) -> WaitingRun 
         fits,
         waits_for: String::new(),
         rev: 1,
-        acknowledged: false,
     }
 }
 

@@ -1,6 +1,5 @@
--- $1: rows of each list, those that are not acknowledged first; $2: a node that was lost so often within an hour is flapping. What is live only; "lease_until" is compared with the server's clock
+-- $1: rows of each list; $2: a node that was lost so often within an hour is flapping. What is live only; "lease_until" is compared with the server's clock
 -- for people only.
--- ack: an acknowledgement says nothing of what began after it: that is another occurrence.
 -- level: one index probe per priority in use, so that runs which wait for their time are never scanned.
 WITH RECURSIVE level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
@@ -18,61 +17,39 @@ WITH RECURSIVE level(priority) AS (
         ORDER BY r.ready_at LIMIT 1000) c
     WHERE l.priority IS NOT NULL
     LIMIT 1000
-), ack AS MATERIALIZED (
-    SELECT a.kind, a.name, a.at, jsonb_strip_nulls(jsonb_build_object('by', a.acknowledged_by, 'until', a.until,
-        'note', a.note)) AS told
-    FROM farmhand.acknowledgement a WHERE a.until > statement_timestamp()
 ), gated AS (
-    -- Of each kind the one that has waited longest, and the one that has since an acknowledgement: a thousand runs of one job would
-    -- hide those of the others.
+    -- Of each kind the one that has waited longest: a thousand runs of one job would hide those of the others.
     SELECT g.* FROM farmhand.waiting w
-    LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id
-    CROSS JOIN unnest(ARRAY['-infinity', a.at]) AS since(at)
     CROSS JOIN LATERAL (
         SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, s.since AS ready_at FROM farmhand.run_live r
         CROSS JOIN LATERAL farmhand.waits_since(r.run_id, r.attempt, r.ready_at) s
         WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-            AND r.ready_at <= statement_timestamp() AND s.since > since.at
+            AND r.ready_at <= statement_timestamp()
         ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1) g
 ), waits AS (
-    -- The oldest of each: what could be claimed and what waits at a gate, and of either what is acknowledged by job.
-    SELECT DISTINCT ON (w.gate IS NULL, a.name) w.*, a.name IS NOT NULL AS acknowledged
-    FROM (TABLE claimable UNION ALL TABLE gated) w
-    LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id AND a.at >= w.ready_at
-    ORDER BY w.gate IS NULL, a.name, w.ready_at, w.run_id
+    -- The oldest of each: what could be claimed and what waits at a gate.
+    SELECT DISTINCT ON (w.gate IS NULL) w.* FROM (TABLE claimable UNION ALL TABLE gated) w
+    ORDER BY w.gate IS NULL, w.ready_at, w.run_id
 ), seat AS MATERIALIZED (
-    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at, n.started_at, n.cannot_start_since,
+    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at, n.started_at,
         farmhand.shown_state(n) AS state
     FROM farmhand.node n
 ), late AS (
-    (SELECT j.job_id, j.next_run, false AS acknowledged FROM farmhand.job j
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
-            AND j.next_run < statement_timestamp() - interval '10 seconds'
-            AND NOT EXISTS (SELECT FROM ack a WHERE a.kind = 'late' AND a.name = j.job_id AND a.at >= j.next_run)
-        ORDER BY j.next_run, j.job_id LIMIT $1)
-    UNION ALL
-    SELECT j.job_id, j.next_run, true FROM ack a JOIN farmhand.job j ON a.kind = 'late' AND a.name = j.job_id
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
-            AND j.next_run < statement_timestamp() - interval '10 seconds' AND a.at >= j.next_run
-    ORDER BY 3, 2, 1 LIMIT $1
+    SELECT j.job_id, j.next_run FROM farmhand.job j
+    WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+        AND j.next_run < statement_timestamp() - interval '10 seconds'
+    ORDER BY j.next_run, j.job_id LIMIT $1
 ), failing AS (
-    (SELECT s.*, false AS acknowledged
-        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
-        WHERE s.consecutive_failures > 0 AND NOT EXISTS (SELECT FROM ack a
-            WHERE a.kind = 'failing' AND a.name = s.job_id AND a.at >= coalesce(s.last_success, a.at))
-        ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1)
-    UNION ALL
-    SELECT s.*, true FROM ack a JOIN farmhand.job_stat s ON a.kind = 'failing' AND a.name = s.job_id
-        JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
-        WHERE s.consecutive_failures > 0 AND a.at >= coalesce(s.last_success, a.at)
+    SELECT s.job_id, s.consecutive_failures, s.last_state, s.last_finished, s.last_success
+    FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
+    WHERE s.consecutive_failures > 0
+    ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1
 ), gone AS (
-    SELECT s.address, s.state, s.since, a.name IS NOT NULL AS acknowledged
-    FROM (SELECT n.address, n.state, CASE n.state WHEN 'lost' THEN n.lost_at WHEN 'expired' THEN n.lease_until
-            ELSE greatest(n.cannot_start_since, n.started_at) END AS since
-        FROM seat n WHERE n.state IN ('lost', 'expired', 'blocked')) s
-    LEFT JOIN ack a ON a.kind = s.state AND a.name = s.address AND a.at >= s.since
+    SELECT n.address, n.state, CASE n.state WHEN 'lost' THEN n.lost_at ELSE n.lease_until END AS since
+    FROM seat n WHERE n.state IN ('lost', 'expired')
+    ORDER BY since, n.address LIMIT $1
 ), stuck AS (
-    SELECT r.run_id, r.job_id, r.running_at AS node, r.attempt, l.state, l.since, a.name IS NOT NULL AS acknowledged
+    SELECT r.run_id, r.job_id, r.running_at AS node, r.attempt, l.state, l.since
     FROM seat n
     JOIN farmhand.run_live r ON r.state = 'running' AND r.running_at = n.address
     CROSS JOIN LATERAL (
@@ -90,58 +67,44 @@ WITH RECURSIVE level(priority) AS (
         SELECT 'stalled', r.claimed_at + interval '5 seconds'
             WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
     ) l
-    LEFT JOIN ack a ON a.kind = 'stuck' AND a.name = r.run_id::text AND a.at >= l.since
     WHERE l.since < statement_timestamp()
-    ORDER BY acknowledged, l.since, r.run_id
+    ORDER BY l.since, r.run_id
     LIMIT $1
 ), flapping AS (
-    SELECT e.address, e.times, a.name IS NOT NULL AS acknowledged
-    FROM (SELECT e.detail->>'expired' AS address, count(*) AS times, max(e.at) AS last
+    SELECT e.address, e.times
+    FROM (SELECT e.detail->>'expired' AS address, count(*) AS times
         FROM (SELECT e.at, e.detail FROM farmhand.event e
             WHERE e.kind = 'expired' AND e.at > statement_timestamp() - interval '1 hour' ORDER BY e.at DESC LIMIT 1000) e
         GROUP BY 1) e
     -- Of one that is away it is said that it is lost.
     JOIN seat s ON s.address = e.address AND s.state NOT IN ('lost', 'expired', 'closed')
-    LEFT JOIN ack a ON a.kind = 'flapping' AND a.name = e.address AND a.at >= e.last
     WHERE e.times >= $2
-    ORDER BY acknowledged, e.times DESC, e.address
+    ORDER BY e.times DESC, e.address
     LIMIT $1
 ), slow AS (
-    SELECT r.run_id, r.job_id, r.running_at AS node, r.started_at, s.p95_ms, s.runs, a.name IS NOT NULL AS acknowledged
+    SELECT r.run_id, r.job_id, r.running_at AS node, r.started_at, s.p95_ms, s.runs
     FROM farmhand.slow_run s
     JOIN farmhand.run_live r ON r.run_id = s.run_id AND r.attempt = s.attempt AND r.state = 'running'
-    LEFT JOIN ack a ON a.kind = 'slow' AND a.name = r.run_id::text AND a.at >= s.at
     WHERE r.started_at IS NOT NULL
-    ORDER BY acknowledged, r.started_at, r.run_id
+    ORDER BY r.started_at, r.run_id
     LIMIT $1
 )
 SELECT clock_timestamp() AS db_now,
-    (SELECT coalesce(jsonb_object_agg(a.kind || ':' || a.name, a.told), '{}') FROM ack a JOIN (
-        SELECT 'late' AS kind, l.job_id AS name FROM late l WHERE l.acknowledged
-        UNION SELECT 'stuck', s.run_id::text FROM stuck s WHERE s.acknowledged
-        UNION SELECT 'waiting', w.job_id FROM waits w WHERE w.acknowledged
-        UNION SELECT g.state, g.address FROM gone g WHERE g.acknowledged
-        UNION SELECT 'flapping', f.address FROM flapping f WHERE f.acknowledged
-        UNION SELECT 'slow', s.run_id::text FROM slow s WHERE s.acknowledged
-        UNION SELECT 'failing', f.job_id FROM failing f WHERE f.acknowledged) h USING (kind, name)) AS acknowledged,
-    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.acknowledged, l.next_run, l.job_id), '[]') FROM late l) AS overdue,
-    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.acknowledged, s.since, s.run_id), '[]') FROM stuck s) AS stuck,
-    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.acknowledged, f.times DESC, f.address), '[]') FROM flapping f) AS flapping,
-    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.acknowledged, s.started_at, s.run_id), '[]') FROM slow s) AS slow,
-    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id), '[]') FROM (
-        SELECT f.job_id, f.consecutive_failures, f.last_state, f.last_finished, f.last_success, f.acknowledged
-        FROM failing f ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id LIMIT $1) f) AS failing,
-    (SELECT coalesce(jsonb_agg(to_jsonb(g) ORDER BY g.acknowledged, g.since, g.address), '[]') FROM (
-        SELECT g.* FROM gone g WHERE g.state <> 'blocked' ORDER BY g.acknowledged, g.since, g.address LIMIT $1) g) AS lost,
-    (SELECT coalesce(jsonb_agg(g.address ORDER BY g.acknowledged, g.address), '[]') FROM (
-        SELECT g.* FROM gone g WHERE g.state = 'blocked' ORDER BY g.acknowledged, g.address LIMIT $1) g) AS blocked,
+    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.next_run, l.job_id), '[]') FROM late l) AS overdue,
+    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.since, s.run_id), '[]') FROM stuck s) AS stuck,
+    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.times DESC, f.address), '[]') FROM flapping f) AS flapping,
+    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.started_at, s.run_id), '[]') FROM slow s) AS slow,
+    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.consecutive_failures DESC, f.job_id), '[]') FROM failing f) AS failing,
+    (SELECT coalesce(jsonb_agg(to_jsonb(g) ORDER BY g.since, g.address), '[]') FROM gone g) AS lost,
+    (SELECT coalesce(jsonb_agg(n.address ORDER BY n.address), '[]') FROM (
+        SELECT n.address FROM seat n WHERE n.state = 'blocked' ORDER BY n.address LIMIT $1) n) AS blocked,
     (SELECT coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
             AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> ANY (w.placement))),
             -- Labels with their values. Whoever may write runs can store others, and no client could read the rest.
             'placement', CASE WHEN NOT to_jsonb(w.placement) @? 'strict $[*] ? (@.type() <> "object")'
                 AND NOT to_jsonb(w.placement) @? 'strict $[*].* ? (@.type() <> "string")' THEN to_jsonb(w.placement) END)
-            ORDER BY w.acknowledged, w.ready_at, w.run_id), '[]')
-        FROM (SELECT * FROM waits w ORDER BY w.acknowledged, w.ready_at, w.run_id LIMIT $1) w) AS waits,
+            ORDER BY w.ready_at, w.run_id), '[]')
+        FROM waits w) AS waits,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (
         SELECT j.job_id, j.next_run FROM farmhand.job j
         WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted

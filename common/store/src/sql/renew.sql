@@ -13,7 +13,6 @@ WITH recorded AS (
     SET renewals = renewals + 1, lease_until = clock_timestamp() + greatest(ttl_ms, $4) * interval '1 millisecond',
         ttl_ms = greatest(ttl_ms, $4),
         clock_offset_ms = $5, cannot_start = $7,
-        cannot_start_since = CASE WHEN $7 IS NOT NULL THEN coalesce(cannot_start_since, statement_timestamp()) END,
         mark = greatest(mark, pg_current_xact_id()::text::bigint)
     WHERE address = $1 AND session = $2 AND incarnation = $3 AND open
     RETURNING renewals, cordoned, draining, drain_until

@@ -83,7 +83,6 @@ BEGIN
             ('notify_episode', 'rawd', 'rd', 'r'),
             ('notification', 'rawd', 'ra', 'r'),
             ('notify_turn', 'rw', 'r', 'r'),
-            ('acknowledgement', 'rawd', 'rawd', 'r'),
             -- Nodes and the protocol.
             ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
@@ -190,9 +189,6 @@ BEGIN
             ('move_runs', ARRAY['agent', 'operator']),
             ('keep_places', ARRAY['agent', 'operator']),
             ('renamed_to', ARRAY['agent', 'operator', 'viewer']),
-            ('acknowledge', ARRAY['agent', 'operator']),
-            ('unacknowledge', ARRAY['agent', 'operator']),
-            ('tell_acknowledgement', ARRAY['agent', 'operator']),
             ('turn', ARRAY['agent']),
             ('shown_state', ARRAY['agent', 'operator', 'viewer']),
             ('active', ARRAY['agent', 'operator', 'viewer']),

@@ -8,8 +8,7 @@ WITH ended AS (
     FROM json_to_recordset($1) AS g(run_id bigint, attempt integer, p95_ms bigint, runs integer)
     JOIN farmhand.run_live r ON r.run_id = g.run_id AND r.attempt = g.attempt AND r.state = 'running'
     ORDER BY r.run_id
-    ON CONFLICT (run_id) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, p95_ms = excluded.p95_ms,
-        runs = excluded.runs
+    ON CONFLICT (run_id) DO UPDATE SET attempt = excluded.attempt, p95_ms = excluded.p95_ms, runs = excluded.runs
     RETURNING s.run_id, s.xmax = 0 AS first
 )
 SELECT f.run_id FROM found f WHERE f.first ORDER BY f.run_id

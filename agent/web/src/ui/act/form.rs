@@ -25,8 +25,6 @@ farmhand_core::words! {
         Cordon = "cordon",
         Drain = "drain",
         ResumeNode = "resume-node",
-        Acknowledge = "acknowledge",
-        Unacknowledge = "unacknowledge",
         CancelMany = "cancel-runs",
         RetryMany = "retry-runs",
     }
@@ -46,7 +44,6 @@ impl Verb {
             Self::Run | Self::Pause | Self::Resume => "job",
             Self::Cancel | Self::Retry | Self::CancelMany | Self::RetryMany => "run",
             Self::Cordon | Self::Drain | Self::ResumeNode => "node",
-            Self::Acknowledge | Self::Unacknowledge => "cause",
         }
     }
 
@@ -60,8 +57,6 @@ impl Verb {
             Self::Cordon => "Cordon",
             Self::Drain => "Drain",
             Self::ResumeNode => "Resume",
-            Self::Acknowledge => "Acknowledge",
-            Self::Unacknowledge => "Unacknowledge",
             Self::CancelMany => "Cancel these runs",
             Self::RetryMany => "Run these again",
         }
@@ -79,7 +74,6 @@ impl Verb {
             Self::Cancel => &["firing"],
             Self::Retry => &["from_failed"],
             Self::Drain => &["deadline"],
-            Self::Acknowledge => &["for", "note"],
             _ => &[],
         };
         [&[self.about(), "key", "sure"], chosen].concat()
@@ -119,7 +113,7 @@ impl Verb {
 /// An action as far as its form is filled in.
 pub struct Asked {
     pub verb: Verb,
-    /// The job, the run, the node or the cause.
+    /// The job, the run or the node.
     pub about: String,
     pub action: Result<Action, Problem>,
     given: Vec<(String, String)>,
@@ -177,12 +171,6 @@ impl Asked {
                 deadline: field("deadline").map(str::to_owned),
             }),
             Verb::ResumeNode => Ok(Action::Uncordon { node: about }),
-            Verb::Acknowledge => Ok(Action::Acknowledge {
-                cause: about,
-                lasts: field("for").map(str::to_owned),
-                note: field("note").map(str::to_owned),
-            }),
-            Verb::Unacknowledge => Ok(Action::Unacknowledge { cause: about }),
             // They are read above.
             Verb::CancelMany | Verb::RetryMany => asked.action,
         };
@@ -234,10 +222,8 @@ impl Asked {
             Verb::Cordon => format!("Cordon {about}?"),
             Verb::Drain => format!("Drain {about}?"),
             Verb::ResumeNode => format!("Let {about} claim again?"),
-            Verb::Acknowledge => format!("Acknowledge {about}?"),
             Verb::CancelMany => "Cancel these runs?".to_owned(),
             Verb::RetryMany => "Run these again?".to_owned(),
-            Verb::Unacknowledge => format!("Take the acknowledgement of {about} back?"),
         }
     }
 
@@ -253,7 +239,6 @@ impl Asked {
         match self.verb.about() {
             "job" => link::job(&self.about),
             "run" => format!("/runs/{}", link::encode(&self.about)),
-            "cause" => "/".to_owned(),
             _ => link::node(&self.about),
         }
     }
@@ -273,10 +258,6 @@ impl Asked {
                 },
                 Verb::Pause => (self.text("reason", "Why, for the others (may be empty)", "")),
                 Verb::Drain => (self.text("deadline", "End what still runs after (empty: wait for it)", "10m")),
-                Verb::Acknowledge => {
-                    (self.text("for", "For how long (empty: 8 hours; at most 30d)", "8h"))
-                    (self.text("note", "A note for the others (may be empty)", ""))
-                },
                 Verb::Cancel => (self.tick("firing", "Also cancel the rest of this firing")),
                 Verb::Retry | Verb::RetryMany => {
                     @if self.verb == Verb::RetryMany && self.given("run").is_empty() {

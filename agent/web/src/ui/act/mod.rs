@@ -35,7 +35,7 @@ pub fn button_of(verb: Verb, about: &str, job: Option<&str>, caller: &Caller) ->
     }
 }
 
-/// What leads to an action on a job, a run, a node or a cause. To whom it is not allowed it says so.
+/// What leads to an action on a job, a run or a node. To whom it is not allowed it says so.
 pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
     let (icon, class, word) = match verb {
         Verb::Run => (Icon::Play, "button main", "Run now"),
@@ -47,8 +47,6 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
         Verb::Drain => (Icon::Arrow, "button", "Drain"),
         Verb::CancelMany => (Icon::Stop, "button bad", "Cancel these runs"),
         Verb::RetryMany => (Icon::Again, "button", "Run these again"),
-        Verb::Acknowledge => (Icon::Check, "button small", "Acknowledge"),
-        Verb::Unacknowledge => (Icon::Again, "button small", "Unacknowledge"),
     };
     let needs = verb.role();
     if role < needs {
@@ -59,9 +57,7 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
         };
     }
     let href = link::query(&format!("/act/{}", verb.as_str()), &[(verb.about(), about)]);
-    // A page has many of these: what each is about is said to whoever does not see where it stands.
-    let title = (verb.about() == "cause").then(|| format!("{word} {about}"));
-    html! { a class=(class) data-ask href=(href) title=[&title] aria-label=[&title] { (icon.markup()) (word) } }
+    html! { a class=(class) data-ask href=(href) { (icon.markup()) (word) } }
 }
 
 /// A page to ask on and one to do it, for each verb.

@@ -1,1 +1,0 @@
-DELETE FROM farmhand.acknowledgement a WHERE a.until <= statement_timestamp()

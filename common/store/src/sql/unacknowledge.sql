@@ -1,1 +1,0 @@
-SELECT farmhand.unacknowledge($1, $2, $3) AS done
