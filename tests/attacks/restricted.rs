@@ -121,28 +121,3 @@ async fn a_restriction_that_could_restrict_nobody_is_refused_and_each_is_in_the_
     );
     refused(&a.agent, "SELECT * FROM farmhand.restriction", DENIED).await;
 }
-
-#[tokio::test]
-async fn a_restricted_operator_renames_a_job_of_which_attempts_are_recorded() {
-    let a = Attacked::new().await;
-    make_team(&a.test).await;
-    a.owner.batch_execute(JOBS).await.expect("jobs");
-    a.operator.batch_execute(RESTRICT).await.expect("a restriction");
-    let recorded = "DELETE FROM farmhand.trigger_edge;
-         INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
-             LATERAL farmhand.ended(jsonb_populate_record(r, '{\"job_id\": \"team.j\"}'), 'succeeded', NULL, 'holder') h;
-         DELETE FROM farmhand.run_live;
-         INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by)
-             SELECT run_id, 'team.j', 1, 'n', 1, 1, now(), now(), 'failed', 'holder' FROM farmhand.run_history";
-    a.owner.batch_execute(recorded).await.expect("what is recorded");
-    let team = connect(&a.test.url_as("farm_team_operator")).await;
-    for statement in [
-        "UPDATE farmhand.job_seq SET seq = seq + 1",
-        "SELECT farmhand.rename_job('team.j', 'team.k', 'me', q.seq, false) FROM farmhand.job_seq q",
-        "SELECT farmhand.move_runs(100)",
-    ] {
-        team.batch_execute(statement).await.expect(statement);
-    }
-    let name = "SELECT min(job_id) FROM farmhand.attempt";
-    assert_eq!(a.text(name).await.as_deref(), Some("team.k"));
-}

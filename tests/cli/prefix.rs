@@ -143,25 +143,9 @@ async fn prune_of_one_environment_deletes_nothing_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_renamed_within_its_environment() {
+async fn what_another_source_defines_is_named_with_its_prefix_apart() {
     let (farm, dir) = farm().await;
-    let apply = |environment: &[&str]| {
-        farm.run(&[&["job", "apply", "--source", "x", &dir], environment].concat())
-            .ok()
-    };
-    apply(&STAGING);
-    apply(&NOTHING);
-    farm.file(
-        "jobs/report.toml",
-        &REPORT.replace("[job.clean]", "[job.tidy]\nrenamed_from = 'clean'"),
-    );
-    apply(&STAGING);
-    let there = names(&farm);
-    let clean: Vec<&String> = there
-        .iter()
-        .filter(|name| name.contains("clean") || name.contains("tidy"))
-        .collect();
-    assert_eq!(clean, ["clean", "staging-tidy"]);
+    (farm.run(&["job", "apply", "--source", "x", "--prefix", "staging-", &dir])).ok();
     farm.run(&["job", "apply", "--prefix", "staging-", &dir]).refused(
         4,
         &[
@@ -169,28 +153,6 @@ async fn a_job_is_renamed_within_its_environment() {
             "apply x with --prefix staging- instead",
         ],
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_written_after_a_rename_is_said_as_the_file_has_it() {
-    let (farm, dir) = farm().await;
-    let apply = || farm.run(&["job", "apply", "--source", "x", "--prefix", "staging-", &dir]);
-    apply().ok();
-    let said = "write [job.tidy] with renamed_from = \"clean\"";
-    let renamed = farm.run(&["job", "rename", "staging-clean", "staging-tidy"]).ok();
-    assert!(renamed.err.contains(said), "{renamed:?}");
-    let refused = apply();
-    assert!(refused.code == 4 && refused.err.contains(said), "{refused:?}");
-    let without = farm.run(&["job", "rename", "staging-tidy", "tidy"]).ok();
-    assert!(
-        without.err.contains("with which it cannot be tidy"),
-        "{without:?}"
-    );
-    let refused = apply();
-    let fix = "`farmhand job rename tidy staging-clean` gives it the former name";
-    assert!(refused.code == 4 && refused.err.contains(fix), "{refused:?}");
-    farm.run(&["job", "rename", "tidy", "staging-clean"]).ok();
-    apply().ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]

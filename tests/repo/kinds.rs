@@ -60,7 +60,7 @@ fn every_event_is_of_a_listed_kind_and_every_listed_kind_is_written() {
     let code =
         all(&|name| name.contains("/telemetry/src/events/") || name.contains("/control/src/")).concat();
     let mut written = of_sql();
-    assert!(written.len() > 20, "{written:?}");
+    assert!(written.len() >= 20, "{written:?}");
     for kind in EventKind::ALL {
         let name = format!("EventKind::{kind:?}");
         // Not the beginning of a longer name.

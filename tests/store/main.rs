@@ -54,7 +54,6 @@ mod reading_skew;
 mod records;
 mod refusals;
 mod removed;
-mod rename;
 mod rented;
 mod retention;
 mod rights;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
-use farmhand_store::jobs::{cancel, pause, rename, resume};
+use farmhand_store::jobs::{cancel, pause, resume};
 use farmhand_store::protocol::{Claimed, Lose, LostWhy, lose, sweep};
 
 use crate::fixture::{Farm, one};
@@ -73,14 +73,4 @@ async fn a_round_that_was_cancelled_under_a_pause_has_the_next_begin_anew() {
     one(&farm, end).await;
     resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
     assert_eq!(next(&farm, &me).await, None);
-}
-
-#[tokio::test]
-async fn over_another_name_though_the_history_still_has_the_former_one() {
-    let (farm, me, run) = farm().await;
-    one(&farm, failed(&me, &run)).await;
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
-    rename(&farm.owner, "loop", "tail", "ops").await.unwrap();
-    resume(&farm.db, "tail", 1, None, &[], "ops").await.unwrap();
-    assert_eq!(next(&farm, &me).await.as_deref(), PLACE);
 }

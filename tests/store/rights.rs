@@ -262,14 +262,12 @@ async fn every_function_says_where_it_looks_for_names() {
             "end_session",
             "ensure_partitions",
             "forget_audit",
-            "forget_former_name",
             "free_lease",
             "keep_audit",
             "keep_places",
             "known_credential",
             "make_row_runs",
             "may",
-            "move_runs",
             "note_action",
             "note_change",
             "note_rows",
@@ -277,7 +275,6 @@ async fn every_function_says_where_it_looks_for_names() {
             "raise_sequences",
             "refuse_beyond",
             "release",
-            "rename_job",
             "renew",
             "row_room",
             "row_writes",
@@ -293,7 +290,6 @@ async fn every_function_says_where_it_looks_for_names() {
 /// Tables of jobs and runs whose rows nobody writes who can be restricted, nor an agent for somebody who is.
 const NOT_RESTRICTED: &[(&str, &str)] = &[
     ("audit", "triggers write it"),
-    ("former_name", "rename_job writes it, and asks for both names"),
     ("progress", "agents report it of what they run"),
     ("rate_start", "claims write it"),
     (

@@ -206,30 +206,6 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
 }
 
 #[tokio::test]
-async fn a_key_that_is_submitted_during_a_rename_makes_no_second_run() {
-    let farm = farm_with_job().await;
-    let me = farm.node("a").await;
-    submit(&farm.db, "mail", &json!({}), None, Some("k"))
-        .await
-        .unwrap();
-    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    one(&farm, success(&me, &run)).await;
-    let ops = farm.test.client().await;
-    let rename = "BEGIN; SELECT farmhand.rename_job('mail', 'post', 'ops', 99, false)";
-    ops.batch_execute(rename).await.unwrap();
-    let late = async || submit(&farm.db, "mail", &json!({}), None, Some("k")).await;
-    assert_eq!(
-        late().await.unwrap(),
-        run.run_id,
-        "the rename is not committed yet"
-    );
-    ops.batch_execute("COMMIT").await.unwrap();
-    let late = late().await;
-    assert!(matches!(late, Err(StoreError::NotFound(_))), "{late:?}");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
-}
-
-#[tokio::test]
 async fn a_submission_is_part_of_its_callers_transaction() {
     let farm = farm_with_job().await;
     let me = farm.node("a").await;

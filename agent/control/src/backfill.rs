@@ -104,12 +104,6 @@ pub async fn plan(
     let Some(known) = instants_known(db, &row.job_id).await? else {
         return Err(no_job(db, &row.job_id).await);
     };
-    // Where the name decides when a schedule fires, a rename is another schedule.
-    let moved = known.renamed.filter(|_| {
-        let former = known.former.as_deref().map(|former| due::compile(former, &of));
-        !former.is_some_and(|former| former.is_ok_and(|(former, _)| former == schedule))
-    });
-    let scheduled = moved.map_or(known.scheduled, |moved| moved.max(known.scheduled));
     let mut plan = Plan {
         stretch: (from, to),
         // Without a node for it `make` says so.
@@ -134,7 +128,7 @@ pub async fn plan(
             // Before its first revision nothing of it ran.
             None if at < known.first_applied => plan.missing.push(at),
             None if at < known.kept => plan.forgotten += 1,
-            None if at < scheduled => plan.rescheduled += 1,
+            None if at < known.scheduled => plan.rescheduled += 1,
             None => plan.missing.push(at),
         }
     }

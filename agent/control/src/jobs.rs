@@ -2,10 +2,9 @@
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::document::closest;
-use farmhand_core::run::RunState;
 use farmhand_store::Db;
 use farmhand_store::jobs::{self, Listed, Paused, Resumed};
-use farmhand_store::reading::{self, Paging, RunFilter};
+use farmhand_store::reading;
 use jiff::Timestamp;
 
 use super::due_now;
@@ -48,23 +47,14 @@ pub async fn known(db: &Db, name: &str) -> Result<(), Refusal> {
     if jobs::job(db, name).await?.is_some() {
         return Ok(());
     }
-    let deleted = !jobs::revisions(db, name, 1).await?.is_empty();
-    if deleted && jobs::renamed_to(db, name).await?.is_none() {
-        return Ok(());
+    match jobs::revisions(db, name, 1).await?.is_empty() {
+        true => Err(no_job(db, name).await),
+        false => Ok(()),
     }
-    Err(no_job(db, name).await)
 }
 
 /// What is said of a name that no job has: with the job that may be meant.
 pub async fn no_job(db: &Db, name: &str) -> Refusal {
-    match jobs::renamed_to(db, name).await {
-        Ok(Some(now)) => {
-            return Refusal::new(Kind::NotFound, format!("{name} was renamed to {now}"))
-                .next("use that name");
-        }
-        Ok(None) => {}
-        Err(error) => return error.into(),
-    }
     let failure = Refusal::new(Kind::NotFound, format!("there is no job {name}"))
         .next("`farmhand job ls` shows the jobs");
     let all = match all(db).await {
@@ -123,42 +113,6 @@ pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
         }
     }
     Err(due_now::busy(name))
-}
-
-/// What the database would refuse of new names (the former one and the new one), for a plan that shows them.
-///
-/// # Errors
-/// 4 for a job with live runs, and for a name that another job has.
-pub async fn check_renames(db: &Db, renames: &[(String, String)], present: &[Listed]) -> Result<(), Refusal> {
-    for (former, name) in renames {
-        let live = RunFilter {
-            job: Some(former.clone()),
-            states: vec![RunState::Due, RunState::Running],
-            ..RunFilter::default()
-        };
-        let page = reading::runs(db, &live, &Paging::first(reading::MOST)).await?;
-        let (runs, more) = (
-            page.items.len(),
-            if page.next.is_some() { " or more" } else { "" },
-        );
-        let (why, next) = if runs > 0 {
-            (
-                format!("{runs}{more} of its runs have not ended"),
-                "pause it, wait for its runs or cancel them, apply again, and resume it",
-            )
-        } else if present.iter().any(|job| job.job_id == *name) {
-            (
-                format!("there is a job {name}"),
-                "take a name that no job has had",
-            )
-        } else {
-            continue;
-        };
-        return Err(Refusal::new(Kind::Refused, "nothing was applied")
-            .why(format!("job {former} cannot be renamed: {why}"))
-            .next(next));
-    }
-    Ok(())
 }
 
 /// What is to be said of the runs of a job that was deleted.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farmhand_store::jobs::move_runs;
 use farmhand_store::retention::{self, Retention};
 use farmhand_store::{StoreError, partitions, protocol};
 use tokio::sync::oneshot;
@@ -197,10 +196,6 @@ fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError
         }
         if left.to_write {
             ctx.row_bell.ring();
-        }
-        // What the rename of a job has left, and what ended under the former name since.
-        if left.to_move {
-            move_runs(&ctx.db).await?;
         }
         if left.to_abandon {
             let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;

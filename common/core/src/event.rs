@@ -122,8 +122,6 @@ crate::words! {
         JobApplied = "job_applied",
         /// Somebody signed a definition.
         JobSigned = "job_signed",
-        /// Somebody gave a job another name.
-        JobRenamed = "job_renamed",
         /// Somebody deleted a job.
         JobDeleted = "job_deleted",
         /// Somebody paused a job.

@@ -23,12 +23,9 @@ BEGIN
     SELECT r.run_id, 0, statement_timestamp(), p.checkpoint
     FROM farmhand.run_live r
     JOIN farmhand.job_revision v ON v.job_id = r.job_id AND v.rev = r.rev AND v.spec->'stream'->'follow' = 'true'
-    CROSS JOIN LATERAL (SELECT h.run_id, h.state
-        FROM (SELECT r.job_id AS name UNION ALL SELECT f.name FROM farmhand.former_name f WHERE f.job_id = r.job_id) j
-        CROSS JOIN LATERAL (SELECT e.run_id, e.state FROM farmhand.run_history e
-            WHERE e.job_id >= j.name AND e.job_id <= j.name AND e.kind = 'continuous' AND e.instance = r.instance
-            ORDER BY e.job_id, e.run_id DESC LIMIT 1) h
-        ORDER BY h.run_id DESC LIMIT 1) h
+    CROSS JOIN LATERAL (SELECT e.run_id, e.state FROM farmhand.run_history e
+        WHERE e.job_id >= r.job_id AND e.job_id <= r.job_id AND e.kind = 'continuous' AND e.instance = r.instance
+        ORDER BY e.job_id, e.run_id DESC LIMIT 1) h
     JOIN farmhand.progress p ON p.run_id = h.run_id AND p.checkpoint IS NOT NULL
     WHERE r.run_id = ANY (made) AND r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0 AND h.state <> 'succeeded'
     ON CONFLICT DO NOTHING;

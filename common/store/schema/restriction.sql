@@ -91,10 +91,6 @@ BEGIN
     of_table := regexp_replace(TG_TABLE_NAME, '_([0-9]{8}|default)$', '');
     was := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
     has := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
-    -- Only move_runs changes what is recorded: it gives it the job's present name, for whoever calls it.
-    IF of_table IN ('run_history', 'attempt') AND TG_OP = 'UPDATE' THEN
-        RETURN NULL;
-    END IF;
     -- Who changes a definition counts by one.
     IF of_table = 'job_seq' AND (has->>'seq')::bigint = (was->>'seq')::bigint + 1 THEN
         RETURN NULL;

@@ -91,7 +91,7 @@ BEGIN
         FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
         WHERE job.job_id = submit.job_id AND NOT job.deleted;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'no job "%"%', submit.job_id, coalesce(': it is called "' || farmhand.renamed_to(submit.job_id) || '" now', '') USING ERRCODE = 'P0002';
+        RAISE EXCEPTION 'no job "%"', submit.job_id USING ERRCODE = 'P0002';
     END IF;
     -- A repetition is answered whatever has become of the definition since.
     IF submit.idempotency_key IS NOT NULL THEN
@@ -143,11 +143,6 @@ BEGIN
             SELECT s.run_id INTO STRICT first_run FROM farmhand.submission s
                 WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
             RETURN first_run;
-        END IF;
-        -- The key may have been waited for while the job was renamed, and its runs of before are under the new name.
-        PERFORM FROM farmhand.job WHERE job.job_id = submit.job_id AND NOT job.deleted;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'no job "%"%', submit.job_id, coalesce(': it is called "' || farmhand.renamed_to(submit.job_id) || '" now', '') USING ERRCODE = 'P0002';
         END IF;
     END IF;
 

@@ -144,10 +144,7 @@ BEGIN
         EXISTS (SELECT FROM farmhand.trigger_edge e WHERE e.child = parent_stands.parent)
         OR EXISTS (SELECT FROM farmhand.job j JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
             WHERE j.job_id = parent_stands.parent AND v.spec->'schedule' <> '[]'));
-    IF farmhand.may_come(parent, instant, timed)
-            -- What ended under a former name follows: move_runs.
-            OR EXISTS (SELECT FROM farmhand.former_name f JOIN farmhand.run_history h ON h.job_id = f.name
-                WHERE f.job_id = parent) THEN
+    IF farmhand.may_come(parent, instant, timed) THEN
         RETURN jsonb_build_object('parent', parent, 'wait', 'to_come');
     END IF;
     -- Newest first, so that the usual case reads a row or two; a run of long ago counts as none.

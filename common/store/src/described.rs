@@ -170,7 +170,7 @@ pub struct Located {
 mod tests {
     use std::collections::BTreeSet;
 
-    use farmhand_core::{cause, definition, document, usual, verdict};
+    use farmhand_core::{definition, document, usual, verdict};
     use serde_json::json;
     use utoipa::PartialSchema;
 

@@ -50,7 +50,6 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/api.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
-    include_str!("../schema/rename.sql"),
     include_str!("../schema/role.sql"),
     include_str!("../schema/bound.sql"),
     include_str!("../schema/restriction.sql"),

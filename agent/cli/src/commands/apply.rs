@@ -8,7 +8,7 @@ use farmhand_control::jobs;
 use farmhand_store::jobs::Change;
 
 use super::job_files::{load, refuse};
-use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, terminal};
+use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, sign, terminal};
 
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
@@ -51,8 +51,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = Files::of(&files_read, all);
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    let mut plan = present.plan(&db, wanted, request).await?;
-    plan.check_renames(&db).await?;
+    let plan = present.plan(&db, wanted, request).await?;
     if !as_json {
         plan.steps().for_each(show);
     }
@@ -71,9 +70,6 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
             let left = jobs::left(step.withdrawn.unwrap_or(0), step.running.unwrap_or(0));
             left.into_iter()
                 .for_each(|left| out::note(&format!("{}: {left}", step.of.name())));
-        }
-        if plan.renames() {
-            rename::move_all(&db).await?;
         }
     }
     if as_json {
@@ -178,11 +174,10 @@ pub(super) fn sign_of(change: Change) -> char {
 }
 
 fn show(step: &Step) {
-    let more = match (&step.running_at, &step.renamed_from, step.size) {
-        (Some(node), ..) => format!("running at {node}"),
-        (None, Some(former), _) => format!("renamed from {former}  {}", step.keys.join(", ")),
-        (None, None, Some(size)) => format!("size {size}"),
-        (None, None, None) => step.keys.join(", "),
+    let more = match (&step.running_at, step.size) {
+        (Some(node), _) => format!("running at {node}"),
+        (None, Some(size)) => format!("size {size}"),
+        (None, None) => step.keys.join(", "),
     };
     out::line(format!("{} {}  {more}", sign_of(step.change), step.of).trim_end());
 }

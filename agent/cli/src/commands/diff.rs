@@ -159,7 +159,6 @@ pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Out
             source: format!("rollback to revision {}, from {}", args.rev, revision.source),
             // An old signature would be refused as such: whoever vouches for this must sign again.
             signed: None,
-            renamed_from: None,
         };
         store(db, &[wanted], None, Scope::default(), &super::who()).await?;
     }

@@ -13,7 +13,7 @@ use super::export::ExportArgs;
 use super::follow::{Follow, follow};
 use super::{
     DatabaseArgs, Exit, Failure, Outcome, act, backfill, check, check_table, completion, diff, export, out,
-    remove, rename, runs, sign, triggers,
+    remove, runs, sign, triggers,
 };
 use farmhand_control::Action;
 use farmhand_control::jobs::{no_job, one, spec};
@@ -47,12 +47,6 @@ enum JobCommand {
         /// Delete without asking
         #[arg(long)]
         yes: bool,
-    },
-    /// Give a job another name; its history and revisions go with it
-    Rename {
-        #[arg(add = completion::job_names())]
-        name: String,
-        new_name: String,
     },
     /// Write jobs as a job file, with the pools and targets that they name
     Export(ExportArgs),
@@ -130,7 +124,6 @@ pub(super) async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
         JobCommand::Rm { name, yes } => remove::run(&db, name, *yes, as_json).await,
-        JobCommand::Rename { name, new_name } => rename::run(&db, name, new_name, as_json).await,
         JobCommand::Export(args) => export::run(&db, args, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,

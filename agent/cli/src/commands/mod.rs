@@ -40,7 +40,6 @@ pub(crate) mod out;
 mod pool;
 mod progress;
 mod remove;
-mod rename;
 mod report_progress;
 mod restriction;
 mod run;

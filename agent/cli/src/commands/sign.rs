@@ -159,7 +159,6 @@ mod tests {
             spec,
             source: file.display().to_string(),
             signed: None,
-            renamed_from: None,
         }
     }
 

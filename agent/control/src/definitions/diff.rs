@@ -56,29 +56,12 @@ pub(super) fn diffs(
         }),
         scope,
     ));
-    let renamed = |former: &str| {
-        (scope.renames.iter()).find_map(|(old, name)| (old == former).then_some(name.as_str()))
-    };
-    let mut jobs = compare(
+    diffs.extend(compare(
         Of::JobId,
         (wanted.jobs.iter()).map(|job| (job.name.as_str(), value_of(&job.spec))),
-        (present.iter()).map(|old| {
-            let name = renamed(&old.job_id).unwrap_or(&old.job_id);
-            (name, old.source.as_str(), old.spec.clone())
-        }),
+        (present.iter()).map(|old| (old.job_id.as_str(), old.source.as_str(), old.spec.clone())),
         scope,
-    );
-    for (former, name) in scope.renames {
-        if let Some(diff) = jobs.iter_mut().find(|diff| diff.of.name() == name) {
-            diff.change = Change::Updated;
-            let change = Values {
-                old: json!(former),
-                new: json!(name),
-            };
-            diff.keys.insert("name".to_owned(), change);
-        }
-    }
-    diffs.extend(jobs);
+    ));
     diffs
 }
 

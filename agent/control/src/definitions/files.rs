@@ -18,8 +18,6 @@ pub struct Wanted {
     pub source: String,
     /// Who vouches for it.
     pub signed: Option<Signed>,
-    /// What it was called before.
-    pub renamed_from: Option<String>,
 }
 
 /// All that files define.
@@ -41,7 +39,6 @@ impl Files {
             name: job.name,
             spec: job.spec,
             signed: None,
-            renamed_from: job.renamed_from,
         };
         let pool = |pool: PoolDefinition| PoolChange {
             source: sources[pool.source].name.clone(),

@@ -60,7 +60,6 @@ pub struct Plan {
     request: Request,
     wanted: Files,
     present: Present,
-    renames: Vec<(String, String)>,
     pool_rows: Vec<PoolItem>,
     target_rows: Vec<TargetRow>,
     /// What happens to pools.
@@ -113,13 +112,12 @@ impl Request {
         }
     }
 
-    fn scope<'a>(&'a self, present: &'a Present, renames: &'a [(String, String)]) -> Scope<'a> {
+    fn scope<'a>(&'a self, present: &'a Present) -> Scope<'a> {
         Scope {
             sources: Some(&self.sources),
             prune: self.prune,
             take_over: self.take_over,
             only: &present.only,
-            renames,
         }
     }
 }
@@ -146,7 +144,7 @@ impl Present {
         all: &Definitions,
         request: &Request,
     ) -> Result<(), Mistakes> {
-        let scope = request.scope(self, &[]);
+        let scope = request.scope(self);
         triggers::check(sources, &all.jobs, &request.prefix, &self.jobs, &scope)
     }
 
@@ -155,9 +153,8 @@ impl Present {
     /// # Errors
     /// As the store; 4 for what another source defines or needs.
     pub async fn plan(self, db: &Db, mut wanted: Files, request: Request) -> Result<Plan, Refusal> {
-        let renames = plan::renames(&wanted.jobs, &self.jobs);
         wanted.belong_to(|file| request.source_of(file));
-        let scope = request.scope(&self, &renames);
+        let scope = request.scope(&self);
         source::check_sources(&wanted.jobs, &self.jobs, &scope)?;
         let pool_rows = every(|paging| async move { reading::pools(db, &paging).await });
         let pool_rows = pool_rows.await?.items;
@@ -180,7 +177,6 @@ impl Present {
             request,
             wanted,
             present: self,
-            renames,
             pool_rows,
             target_rows,
             pools,
@@ -192,17 +188,12 @@ impl Present {
 
 impl Plan {
     fn scope(&self) -> Scope<'_> {
-        self.request.scope(&self.present, &self.renames)
+        self.request.scope(&self.present)
     }
 
     /// Pools, targets, and then jobs.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.pools.iter().chain(&self.targets).chain(&self.jobs)
-    }
-
-    /// Whether a job gets another name.
-    pub fn renames(&self) -> bool {
-        !self.renames.is_empty()
     }
 
     /// The same, value by value.
@@ -223,8 +214,7 @@ impl Plan {
     pub async fn check_allowed(&self, db: &Db) -> Result<(), StoreError> {
         let touched = || self.steps().filter(|step| step.change != Change::Unchanged);
         let jobs: Vec<&str> = (touched().filter(|step| matches!(step.of, Of::JobId(_))))
-            .flat_map(|step| [Some(step.of.name()), step.renamed_from.as_deref()])
-            .flatten()
+            .map(|step| step.of.name())
             .collect();
         let allowed: BTreeSet<String> = restrictions::allowed(db, &jobs).await?.into_iter().collect();
         if let Some(job) = jobs.into_iter().find(|job| !allowed.contains(*job)) {
@@ -234,14 +224,6 @@ impl Plan {
             Some(shared) => restrictions::allow(db, About::Shared(shared.of.name())).await,
             None => Ok(()),
         }
-    }
-
-    /// What the database would refuse of new names.
-    ///
-    /// # Errors
-    /// 4 for a job with live runs, and for a name that another job has.
-    pub async fn check_renames(&self, db: &Db) -> Result<(), Refusal> {
-        jobs::check_renames(db, &self.renames, &self.present.jobs).await
     }
 
     /// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.

@@ -23,9 +23,6 @@ pub struct Step {
     pub of: Of,
     /// What happens to it.
     pub change: Change,
-    /// What it is called until now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub renamed_from: Option<String>,
     /// Keys whose values differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
@@ -48,7 +45,6 @@ impl Step {
         Self {
             of,
             change,
-            renamed_from: None,
             keys: Vec::new(),
             running_at: None,
             withdrawn: None,
@@ -103,26 +99,19 @@ impl fmt::Display for Of {
 
 /// What happens to jobs.
 pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
-    let mut before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
-    for (former, name) in scope.renames {
-        let old = before.remove(former.as_str());
-        before.extend(old.map(|job| (name.as_str(), job)));
-    }
+    let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
     let mut steps: Vec<Step> = wanted
         .iter()
         .map(|job| {
             let keys = before
                 .get(job.name.as_str())
                 .map(|old| differences(&old.spec, &value_of(&job.spec)));
-            let renamed = scope.renames.iter().find(|(_, name)| *name == job.name);
             let change = match &keys {
                 None => Change::Created,
-                Some(_) if renamed.is_some() => Change::Updated,
                 Some(keys) if keys.is_empty() => Change::Unchanged,
                 Some(_) => Change::Updated,
             };
             Step {
-                renamed_from: renamed.map(|(former, _)| former.clone()),
                 keys: keys.unwrap_or_default(),
                 ..Step::new(Of::JobId(job.name.clone()), change)
             }
@@ -146,15 +135,6 @@ pub(super) struct Shared<'a, V> {
     /// That name it.
     pub jobs: &'a [String],
     pub value: V,
-}
-
-/// Those of the files that are to be made (the former name and the new one): a job has the former name.
-pub(super) fn renames(wanted: &[Wanted], present: &[Listed]) -> Vec<(String, String)> {
-    let there = |name: &String| present.iter().any(|job| job.job_id == *name);
-    (wanted.iter())
-        .filter_map(|job| Some((job.renamed_from.clone()?, job.name.clone())))
-        .filter(|(former, _)| there(former))
-        .collect()
 }
 
 /// The pools, with the sizes of their files.

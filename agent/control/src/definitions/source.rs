@@ -18,9 +18,7 @@ fn by_name(jobs: &[Listed]) -> BTreeMap<&str, &Listed> {
 pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Result<(), Refusal> {
     let present = by_name(present);
     let other = |job: &Wanted| {
-        let former = scope.renames.iter().find(|(_, name)| *name == job.name);
-        let name = former.map_or(&job.name, |(former, _)| former);
-        let listed = present.get(name.as_str());
+        let listed = present.get(job.name.as_str());
         listed.filter(|listed| scope.forbids(&listed.source))
     };
     match wanted.iter().find_map(other) {

@@ -7,7 +7,7 @@ use farmhand_store::jobs::{Applied, ApplyOutcome, Blocked, JobChange, Scope, app
 use farmhand_store::{Db, reading};
 use jiff::Timestamp;
 
-use super::files::{Files, Wanted, prefix_of};
+use super::files::{Files, Wanted};
 use super::source::{needed, other_source};
 use crate::{Kind, Refusal, due_now};
 
@@ -51,11 +51,6 @@ pub async fn store(
                     decided_until,
                 } => {
                     decided.insert(job_id, decided_until);
-                }
-                Blocked::Renamed { job_id, to } => {
-                    let job = wanted.iter().find(|job| job.name == job_id);
-                    let prefix = job.map_or("", |job| prefix_of(&job.source, &job.name));
-                    return Err(former_name(&job_id, &to, prefix));
                 }
                 Blocked::OtherSource { what, name, source } => {
                     return Err(other_source(what, &name, &source));
@@ -103,19 +98,4 @@ fn no_target(job_id: &str, target: &str) -> Refusal {
     Refusal::new(Kind::Refused, "nothing was applied")
         .why(format!("{job_id} notifies {target}, and there is no such target"))
         .next(format!("apply a file with [notify.{target}] first"))
-}
-
-/// What a file defines is called something else by now. The file has its names without the prefix.
-fn former_name(name: &str, now: &str, prefix: &str) -> Refusal {
-    let fix = match (name.strip_prefix(prefix), now.strip_prefix(prefix)) {
-        (Some(old), Some(new)) => format!(
-            "write [job.{new}] with renamed_from = \"{old}\" in the file; to use the name for another job, remove {now} first"
-        ),
-        _ => format!(
-            "with --prefix {prefix} no file can define {now}: `farmhand job rename {now} {name}` gives it the former name"
-        ),
-    };
-    Refusal::new(Kind::Refused, "nothing was applied")
-        .why(format!("the job {name} was renamed to {now}"))
-        .next(fix)
 }

@@ -17,9 +17,7 @@ pub(super) fn check(
     present: &[Listed],
     scope: &Scope<'_>,
 ) -> Result<(), Mistakes> {
-    // After this apply no job has the former name.
-    let former = jobs.iter().filter_map(|job| job.renamed_from.as_deref());
-    let files: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).chain(former).collect();
+    let files: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
     let others = || present.iter().filter(|job| !files.contains(job.job_id.as_str()));
     let stored = |job: &Listed| StoredJob {
         name: job.job_id.clone(),

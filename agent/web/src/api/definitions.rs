@@ -140,7 +140,6 @@ async fn change(
     definitions::must_be_trusted(&wanted.jobs, &login.trust())?;
     let mut plan = present.plan(&db, wanted, request).await?;
     plan.check_allowed(&db).await?;
-    plan.check_renames(&db).await?;
     let tables = plan.check_tables(&db).await?;
     if let Some(refusal) = tables.refusal {
         return Err(refusal.into());

@@ -100,7 +100,7 @@ async fn explain(
 ) -> Result<Json<Explanation>, Problem> {
     let explanation = reading::explain(app.reading.db(), &job, query.at).await?;
     if explanation.held_by == Some(Gate::Exists) {
-        return Err(no_job(app.reading.db(), &job).await);
+        return Err(no_job(&job));
     }
     Ok(Json(explanation))
 }

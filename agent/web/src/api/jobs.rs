@@ -1,12 +1,11 @@
 //! Jobs: lists, one of them, its revisions, its runs as a grid, what comes next.
 
 use axum::extract::State;
-use farmhand_store::jobs::renamed_to;
+use farmhand_store::Role;
 use farmhand_store::reading::{
     self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobOrder, JobsFilter, NextInstants, Page,
     RevisionDiff, RevisionItem,
 };
-use farmhand_store::{Db, Role};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -73,7 +72,7 @@ async fn show(State(app): State<App>, Path(job): Path<String>) -> Result<Json<Jo
     let db = app.reading.db();
     match reading::job(db, &job).await? {
         Some(detail) => Ok(Json(detail)),
-        None => Err(no_job(db, &job).await),
+        None => Err(no_job(&job)),
     }
 }
 
@@ -141,7 +140,7 @@ async fn next(
     let db = app.reading.db();
     match reading::next(db, &job, query.from, count).await? {
         Some(next) => Ok(Json(next)),
-        None => Err(no_job(db, &job).await),
+        None => Err(no_job(&job)),
     }
 }
 
@@ -196,17 +195,13 @@ async fn days(
     let db = app.reading.db();
     match reading::days(db, &job, count.unwrap_or(reading::MOST_DAYS)).await? {
         Some(days) => Ok(Json(days)),
-        None => Err(no_job(db, &job).await),
+        None => Err(no_job(&job)),
     }
 }
 
 /// What is said of a name that no job has; also by pages.
-pub async fn no_job(db: &Db, job: &str) -> Problem {
-    match renamed_to(db, job).await {
-        Ok(Some(now)) => Problem::not_found(format!("{job} was renamed to {now}")).hint("use that name"),
-        Ok(None) => Problem::not_found(format!("there is no job {job}"))
-            .detail("it was never applied, or has been removed")
-            .hint("/jobs shows the jobs, and /api/v1/jobs lists them for programs"),
-        Err(error) => error.into(),
-    }
+pub fn no_job(job: &str) -> Problem {
+    Problem::not_found(format!("there is no job {job}"))
+        .detail("it was never applied, or has been removed")
+        .hint("/jobs shows the jobs, and /api/v1/jobs lists them for programs")
 }

@@ -109,7 +109,7 @@ async fn of_job(
         .await?;
     // Runs outlive their job; a name without any may be a mistake.
     if found.runs == 0 && reading::job(app.reading.db(), &job).await?.is_none() {
-        return Err(super::jobs::no_job(app.reading.db(), &job).await);
+        return Err(super::jobs::no_job(&job));
     }
     Ok(Json(found))
 }

@@ -80,7 +80,6 @@ const ABOUT: [(&str, &str, &[EventKind]); 7] = [
         &[
             EventKind::JobApplied,
             EventKind::JobDeleted,
-            EventKind::JobRenamed,
             EventKind::JobPaused,
             EventKind::JobResumed,
             EventKind::Backfill,

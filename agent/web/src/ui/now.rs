@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::Role;
 use farmhand_store::reading::{self, FarmNow, Paging, RunFilter, RunItem, Window};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -36,10 +35,10 @@ const WINDOWS: [(&str, i64); 7] = [
 const USUAL: (&str, i64) = ("15m", 900);
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask, caller.role).await)
+    answer(&app, &caller, made(&app, &ask).await)
 }
 
-async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
+async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let job = Some(ask.job.trim().to_owned()).filter(|j| !j.is_empty());
     let (word, seconds) = match ask.window.as_str() {

@@ -91,7 +91,6 @@ pub(super) const JOB: &Keys = keys! {
         "By name, what each is called in the node's store; found in the file that FARMHAND_SECRET_NAME_FILE names.";
     "cwd": Text(&["/srv/mail"], absolute_path), "Where it starts; absolute.";
     "user": Text(&["mailer"], user_name), "Who it runs as; the agent's own user by default.";
-    "renamed_from": Text(&["import"], resource_name), "What the job was called before: it keeps its history.";
     "description": Text(&[], filled), "What the job is for.";
     "owner": Text(&["team-billing"], filled), "Whose it is.";
     "tags": Texts("billing", filled), "Words to find it by.";
@@ -177,7 +176,6 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "idle_exit",
     "idle_delay",
     "triggered_by",
-    "renamed_from",
 ];
 
 const RETRY: &Keys = keys! {

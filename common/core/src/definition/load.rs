@@ -11,7 +11,7 @@ use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice, too_long};
 use super::vars::Vars;
 use super::{JobSpec, needs};
-use crate::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
+use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
 /// One job as a file defines it.
 #[derive(Clone, Debug)]
@@ -22,8 +22,6 @@ pub struct JobDefinition {
     pub spec: JobSpec,
     /// The names in its `triggered_by`, with their places.
     pub parents: Vec<(String, Range<usize>)>,
-    /// What it was called before.
-    pub renamed_from: Option<String>,
     /// Index of the source, and the bytes of the job's name in it.
     pub source: usize,
     /// The bytes of its name in the source.
@@ -118,7 +116,6 @@ pub fn load_with(
     problems.extend(shared.pools.too_long(prefix));
     problems.extend(shared.targets.too_long(prefix));
     problems.extend(defined_twice("job", named, sources));
-    problems.extend(former_names(&jobs, sources));
     problems.extend(vars.duplicates(sources));
     problems.extend(shared.calendars.duplicates(sources));
     problems.extend(shared.pools.duplicates(sources));
@@ -130,51 +127,6 @@ pub fn load_with(
     let mut all = Definitions { jobs, pools, targets };
     all.put_before(prefix);
     Ok(all)
-}
-
-/// A job's former name is another one than its own, and no other job's.
-fn former_names(jobs: &[JobDefinition], sources: &[Source]) -> Vec<Problem> {
-    let defined: BTreeMap<&str, &JobDefinition> = jobs.iter().map(|job| (job.name.as_str(), job)).collect();
-    let this_one = |job: &JobDefinition| Related {
-        source: job.source,
-        span: job.span.clone(),
-        label: "this one".to_owned(),
-    };
-    let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
-    let mut problems = Vec::new();
-    for job in jobs {
-        let Some(former) = job.renamed_from.as_deref() else {
-            continue;
-        };
-        let (what, related) = if former == job.name {
-            (format!("job `{former}` has `renamed_from` its own name"), None)
-        } else if let Some(earlier) = first.get(former) {
-            let what = format!(
-                "job `{}` of {} has `renamed_from` `{former}` already",
-                earlier.name, sources[earlier.source].name
-            );
-            (what, Some(this_one(earlier)))
-        } else {
-            first.insert(former, job);
-            // The next apply would take that one for this job.
-            let Some(other) = defined.get(former) else {
-                continue;
-            };
-            let what = format!(
-                "job `{}` has `renamed_from` `{former}`, and {} defines a job of that name",
-                job.name, sources[other.source].name
-            );
-            (what, Some(this_one(other)))
-        };
-        problems.push(Problem {
-            source: job.source,
-            span: job.span.clone(),
-            what,
-            fix: "write the name that this job had before, or delete `renamed_from`".to_owned(),
-            related,
-        });
-    }
-    problems
 }
 
 fn read_file<'a>(
@@ -225,8 +177,6 @@ fn read_file<'a>(
                 parents: (Reader::new(vec![own], sink).texts("triggered_by").into_iter())
                     .map(|found| (found.value.to_owned(), found.span))
                     .collect(),
-                renamed_from: (own.get("renamed_from").and_then(|name| name.get_ref().as_str()))
-                    .map(str::to_owned),
                 source: index,
                 span: name.span,
             });
@@ -250,45 +200,5 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err(needs::NAME_RULE)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_former_name_is_not_the_jobs_own_and_no_other_jobs() {
-        let source = |name: &str, jobs: &[&str]| Source {
-            name: name.to_owned(),
-            text: (jobs.iter())
-                .map(|job| format!("[job.{job}]\ncommand = ['x']\nrenamed_from = 'a'\n"))
-                .collect(),
-        };
-        let mistakes = load(&[source("a.toml", &["a", "b"]), source("b.toml", &["c"])]).unwrap_err();
-        let found: Vec<_> = (mistakes.located().into_iter())
-            .map(|l| (l.file, l.line, l.what))
-            .collect();
-        let wanted = [
-            ("a.toml", 1, "job `a` has `renamed_from` its own name"),
-            (
-                "a.toml",
-                4,
-                "job `b` has `renamed_from` `a`, and a.toml defines a job of that name",
-            ),
-            ("b.toml", 1, "job `b` of a.toml has `renamed_from` `a` already"),
-        ];
-        let wanted = wanted.map(|(file, line, what)| (file.to_owned(), line, what.to_owned()));
-        assert_eq!(found, wanted);
-    }
-
-    #[test]
-    fn a_former_name_is_no_job_of_these_files() {
-        let source = Source {
-            name: "a".to_owned(),
-            text: "[job.new]\ncommand = 'x'\nrenamed_from = 'old'\n[job.old]\ncommand = 'x'\n".to_owned(),
-        };
-        let wrong = load(&[source]).unwrap_err().located();
-        assert_eq!((wrong.len(), wrong[0].line), (1, 1), "{wrong:?}");
     }
 }

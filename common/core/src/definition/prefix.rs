@@ -27,8 +27,6 @@ impl Definitions {
         }
         for job in &mut self.jobs {
             before(prefix, &mut job.name);
-            // It was this environment's job.
-            job.renamed_from.iter_mut().for_each(|name| before(prefix, name));
             job.parents.iter_mut().for_each(|(name, _)| before(prefix, name));
             job.spec
                 .triggered_by
@@ -87,7 +85,7 @@ mod tests {
     }
 
     const FILE: &str = "[pool.p]\nsize = 1\n[notify.ops]\nemail = 'ops@example.org'\n[defaults]\nnotify = 'ops'\n\
-        [job.a]\ncommand = ['farmhand', 'run', 'b']\npool = 'p'\nnode_pool = 'p'\nlocks = ['p', 'tape']\nrenamed_from = 'old'\n\
+        [job.a]\ncommand = ['farmhand', 'run', 'b']\npool = 'p'\nnode_pool = 'p'\nlocks = ['p', 'tape']\n\
         [job.b]\ntriggered_by = ['a', 'elsewhere']\n[job.b.task.a]\ncommand = 'x'\npool = 'p'\n";
 
     #[test]
@@ -95,7 +93,6 @@ mod tests {
         let all = read("staging-", FILE).unwrap();
         let (a, b) = (&all.jobs[0], &all.jobs[1]);
         assert_eq!((a.name.as_str(), b.name.as_str()), ("staging-a", "staging-b"));
-        assert_eq!(a.renamed_from.as_deref(), Some("staging-old"));
         assert_eq!(b.spec.triggered_by, ["staging-a", "staging-elsewhere"]);
         let parents: Vec<&str> = b.parents.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(parents, ["staging-a", "staging-elsewhere"]);

@@ -151,10 +151,7 @@ pub fn check_triggers(
                 source: job.source,
                 span: place(job, &parent),
                 what: format!("job `{child}` is triggered by `{parent}`, and there is no such job"),
-                fix: if let Some(now) = jobs.iter().find(|job| job.renamed_from.as_ref() == Some(&parent)) {
-                    let now = now.name.strip_prefix(prefix).unwrap_or(&now.name);
-                    format!("these files rename it: write \"{now}\"")
-                } else if pruned.contains(&parent) {
+                fix: if pruned.contains(&parent) {
                     format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
                 } else {
                     // No job runs after itself.

@@ -85,13 +85,6 @@ pub enum Blocked {
         /// The target that there is not.
         target: String,
     },
-    /// The name is the former one of another job.
-    Renamed {
-        /// The name that was to be applied.
-        job_id: String,
-        /// What the job of that name is called now.
-        to: String,
-    },
     /// Another source defines this job, pool or target.
     OtherSource {
         /// `job`, `pool` or `target`.

@@ -11,7 +11,6 @@ use tokio_postgres::types::{Json, Type};
 use super::applied::{Applied, ApplyOutcome, Blocked, Change};
 use super::delete::withdraw;
 use super::pools::{self, PoolChange};
-use super::rename::{rename_in, reschedule};
 use super::scope::Scope;
 use super::targets::{self, TargetChange};
 use super::{edges, pauses};
@@ -53,8 +52,6 @@ pub(super) struct Present {
     /// Of a paused job: what came after this has no record.
     pub(super) paused_from: Option<Timestamp>,
     pub(super) now: Timestamp,
-    /// Of a job that is gone: what it is called now.
-    renamed_to: Option<String>,
 }
 
 /// The columns of `job` that follow from a definition.
@@ -121,13 +118,6 @@ pub async fn apply_signed(
 ) -> Result<ApplyOutcome, StoreError> {
     let mut tx = db.transaction_within("apply", LIMIT).await?;
     let seq = bump(&mut tx).await?;
-    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
-    for (former, name) in scope.renames {
-        let signed_anew = signed.contains_key(name);
-        if rename_in(&mut tx, (former, name), by, seq, signed_anew).await? {
-            renamed.insert(name, former);
-        }
-    }
     let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
     let of_these = [(&names as _, Type::TEXT_ARRAY), (&scope.prune as _, Type::BOOL)];
     let present: Vec<Present> = tx.rows(stmt!("apply_lock"), &of_these).await?;
@@ -141,13 +131,6 @@ pub async fn apply_signed(
         let spec = to_value(&change.spec)?;
         let before = present.get(&change.job_id);
         let live = before.filter(|p| !p.deleted);
-        if let Some(to) = before.and_then(|p| p.renamed_to.clone()) {
-            blocked.push(Blocked::Renamed {
-                job_id: change.job_id.clone(),
-                to,
-            });
-            continue;
-        }
         if let Some(other) = live.filter(|p| scope.forbids(&p.source)) {
             blocked.push(Blocked::OtherSource {
                 what: "job",
@@ -157,12 +140,6 @@ pub async fn apply_signed(
             continue;
         }
         if let Some(same) = live.filter(|p| p.spec == spec) {
-            if let Some(former) = renamed.get(change.job_id.as_str())
-                && let Some(overdue) = reschedule(&mut tx, former, &change.job_id).await?
-            {
-                blocked.push(overdue);
-                continue;
-            }
             if scope.moves(&same.source, &change.source) {
                 moved.push((change.job_id.as_str(), change.source.as_str()));
             }
@@ -206,14 +183,6 @@ pub async fn apply_signed(
     blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
     if !blocked.is_empty() {
         tx.rollback().await?;
-        // Until the next try it has its former name.
-        for why in &mut blocked {
-            if let Blocked::Overdue { job_id, .. } = why
-                && let Some(former) = renamed.get(job_id.as_str())
-            {
-                *job_id = (*former).to_owned();
-            }
-        }
         return Ok(ApplyOutcome::Blocked(blocked));
     }
     applied.extend(gone.iter().map(|p| Applied {
@@ -238,7 +207,7 @@ pub async fn apply_signed(
     let vouched: Vec<(&str, i64, &Signed)> = (applied.iter().filter(|a| a.change != Change::Deleted))
         .filter_map(|a| Some((a.job_id.as_str(), a.rev, signed.get(&a.job_id)?)))
         .collect();
-    if renamed.is_empty() && columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
+    if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
         // A signature for what is there already changes nothing that agents would have to read again.
         if signatures::sign(&mut tx, &vouched, by).await? > 0 || !moved.is_empty() {
             tx.commit().await?;
@@ -288,7 +257,6 @@ pub async fn apply_signed(
     .await?;
     let changed: Vec<&str> = (columns.iter().map(|c| c.job_id))
         .chain(gone.iter().copied())
-        .chain(renamed.iter().flat_map(|(name, former)| [*name, *former]))
         .collect();
     rounds(&mut tx, &changed).await?;
     targets::write_edges(&mut tx, &changed).await?;

@@ -93,10 +93,6 @@ pub struct InstantsKnown {
     pub first_applied: Timestamp,
     /// Since when it has its present schedule.
     pub scheduled: Timestamp,
-    /// What it was called before its last rename.
-    pub former: Option<String>,
-    /// When that was.
-    pub renamed: Option<Timestamp>,
     /// Since when the history of runs is kept.
     pub kept: Timestamp,
     /// How many runs one instant makes now.

@@ -9,7 +9,6 @@ mod list;
 mod operator;
 mod pauses;
 mod pools;
-mod rename;
 mod scope;
 mod submit;
 mod targets;
@@ -26,7 +25,6 @@ pub use operator::{
     retried_runs, retry_one, retry_run, tell_many,
 };
 pub use pools::PoolChange;
-pub use rename::{move_runs, rename, renamed_to};
 pub use scope::{Scope, User};
 pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;

@@ -26,8 +26,6 @@ pub struct Scope<'a> {
     /// Of a login and of a token that are restricted, the jobs that each may delete; pools and targets, which all share, they
     /// leave alone.
     pub only: &'a [Vec<String>],
-    /// Jobs that get another name first: the former one and the new one. A former name that no job has changes nothing.
-    pub renames: &'a [(String, String)],
 }
 
 impl Scope<'_> {
@@ -67,7 +65,6 @@ mod tests {
             prune: true,
             take_over: false,
             only: &[],
-            renames: &[],
         };
         for (source, covered) in [
             ("jobs", false),

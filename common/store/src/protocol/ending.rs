@@ -246,8 +246,6 @@ pub struct LeftOver {
     /// Queued runs, or rounds that are missing.
     pub to_promote: bool,
     pub to_abandon: bool,
-    /// Ended runs that have a former name of their job.
-    pub to_move: bool,
     pub to_write: bool,
 }
 

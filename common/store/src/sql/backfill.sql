@@ -8,8 +8,7 @@ WITH j AS MATERIALIZED (
     WHERE d.due_at NOT IN (SELECT r.due_at FROM farmhand.run_live r
             WHERE r.job_id = $1 AND r.kind IN ('scheduled', 'backfill'))
         AND d.due_at NOT IN (SELECT r.due_at FROM farmhand.run_history r
-            WHERE (r.job_id = $1 OR r.job_id IN (SELECT f.name FROM farmhand.former_name f WHERE f.job_id = $1))
-                AND r.kind IN ('scheduled', 'backfill') AND (r.state <> 'skipped' OR r.reason = 'observed'))
+            WHERE r.job_id = $1 AND r.kind IN ('scheduled', 'backfill') AND (r.state <> 'skipped' OR r.reason = 'observed'))
         -- A week that was dropped since the plan was made: whether its instants ran is unknown.
         AND (d.due_at >= (SELECT min(h.until) - interval '7 days' FROM farmhand.history_partition h
                 WHERE h.parent = 'run_history')

@@ -1,5 +1,5 @@
 -- From when on the history tells which instants of a job's present schedule ran: its first revision, the first of those that have this
--- schedule without a break, its last rename, and the oldest week that is kept. A week of runs is kept or dropped as a whole; what
+-- schedule without a break, and the oldest week that is kept. A week of runs is kept or dropped as a whole; what
 -- lies in no week is newer. Business days (LB, 3B) are counted without the days of calendars: with others it is another schedule.
 WITH v AS MATERIALIZED (
     SELECT r.rev, r.applied_at, ARRAY[r.spec->'schedule', r.spec->'timezone', r.spec->'dst', r.spec->'spread',
@@ -11,7 +11,6 @@ WITH v AS MATERIALIZED (
 SELECT (SELECT min(v.applied_at) FROM v) AS first_applied,
     (SELECT min(v.applied_at) FROM v
         WHERE v.rev > coalesce((SELECT max(o.rev) FROM v o JOIN present p ON o.schedule IS DISTINCT FROM p.schedule), 0)) AS scheduled,
-    f.name AS former, f.renamed_at AS renamed,
     coalesce((SELECT min(h.until) - interval '7 days' FROM farmhand.history_partition h WHERE h.parent = 'run_history'),
         statement_timestamp()) AS kept,
     (SELECT j.instances * CASE WHEN j.each_node
@@ -19,7 +18,4 @@ SELECT (SELECT min(v.applied_at) FROM v) AS first_applied,
                 WHERE n.state = 'ready' AND (j.placement IS NULL OR n.labels @> ANY (j.placement)))
             ELSE 1 END
         FROM farmhand.job j WHERE j.job_id = $1) AS runs
-FROM (SELECT) one
-LEFT JOIN (SELECT n.name, n.renamed_at FROM farmhand.former_name n WHERE n.job_id = $1
-    ORDER BY n.renamed_at DESC LIMIT 1) f ON true
 WHERE EXISTS (SELECT FROM v)

@@ -1,4 +1,4 @@
--- What a sweep, `abandon`, the writing of rows and `move_runs` would find, asked once a minute by every agent: mostly nothing.
+-- What a sweep, `abandon` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
         WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0) AS to_free,
     EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
@@ -11,6 +11,4 @@ SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address
             OR n.open AND NOT n.labels @> ANY (r.placement)
             OR NOT n.open AND greatest(n.lease_until, n.lost_at) < statement_timestamp() - $1 * interval '1 second'
                 AND r.ready_at < statement_timestamp() - $1 * interval '1 second')) AS to_abandon,
-    EXISTS (SELECT FROM farmhand.row_result) AS to_write,
-    EXISTS (SELECT FROM farmhand.former_name f
-        WHERE EXISTS (SELECT FROM farmhand.run_history h WHERE h.job_id = f.name)) AS to_move
+    EXISTS (SELECT FROM farmhand.row_result) AS to_write

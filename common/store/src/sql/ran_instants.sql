@@ -4,8 +4,7 @@ SELECT r.due_at, bool_and(r.observed) AS observed FROM (
     WHERE r.job_id = $1 AND r.due_at >= $2 AND r.due_at < $3 AND r.kind IN ('scheduled', 'backfill')
     UNION ALL
     SELECT r.due_at, r.state = 'skipped' FROM farmhand.run_history r
-    WHERE r.job_id = ANY (ARRAY(SELECT $1 UNION ALL SELECT f.name FROM farmhand.former_name f WHERE f.job_id = $1))
-        AND r.due_at >= $2 AND r.due_at < $3 AND r.kind IN ('scheduled', 'backfill')
+    WHERE r.job_id = $1 AND r.due_at >= $2 AND r.due_at < $3 AND r.kind IN ('scheduled', 'backfill')
         AND (r.state <> 'skipped' OR r.reason = 'observed')
 ) r
 GROUP BY r.due_at

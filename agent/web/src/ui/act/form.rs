@@ -326,7 +326,7 @@ const OVERLAPS: [(&str, &str); 4] = [
 async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
     let db = app.reading.db();
     let Some(listed) = jobs::job(db, name).await? else {
-        return Err(no_job(db, name).await);
+        return Err(no_job(name));
     };
     Ok(farmhand_control::jobs::spec(&listed)?)
 }

@@ -51,7 +51,7 @@ pub async fn page(
 async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::job(db, name).await? else {
-        return Err(no_job(db, name).await);
+        return Err(no_job(name));
     };
     let filter = reading::RunFilter {
         job: Some(name.to_owned()),

@@ -69,7 +69,7 @@ async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
         .searching(async |db| reading::job_matches(db, name, ask.before, runs, &sought).await)
         .await?;
     if found.runs == 0 && reading::job(app.reading.db(), name).await?.is_none() {
-        return Err(no_job(app.reading.db(), name).await);
+        return Err(no_job(name));
     }
     let action = format!("{}/matches", link::job(name));
     let older = found.before.map(|before| {

@@ -1,1 +1,0 @@
-SELECT farmhand.move_runs($1) AS moved

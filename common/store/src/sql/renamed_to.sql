@@ -1,1 +1,0 @@
-SELECT farmhand.renamed_to($1) AS name
