@@ -18,7 +18,7 @@ async fn after_an_agents_crash_the_next_one_finds_the_same_attempt_and_all_its_o
     let pid = farmer.spawn(request).await;
     farmer.file(id(1, 1), "up").await;
     let identity = farmer.client.identity().clone();
-    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
+    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, "n1")
         .await
         .unwrap()
         .expect("it lives on");
@@ -47,7 +47,7 @@ async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
     request.extra = serde_json::json!({ "job": "report" });
     farmer.run(request).await;
     for _ in 0..2 {
-        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
+        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, "n1")
             .await
             .unwrap();
         (farmer.client, farmer.notices) = found.unwrap();
@@ -100,7 +100,7 @@ async fn attempts_of_which_more_is_noted_than_an_answer_holds_are_all_listed() {
 async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
-    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
+    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, "n1")
         .await
         .unwrap()
         .unwrap();
@@ -120,9 +120,9 @@ async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
 
 #[tokio::test]
 async fn an_agent_of_another_node_is_refused_and_takes_nothing_over() {
-    let farmer = Farmer::with(|launch| launch.address = Some("n1".to_owned())).await;
+    let farmer = Farmer::new().await;
     let connect = |address| WardenClient::connect_existing(farmer.dir.path(), Kind::Main, address);
-    match connect(Some("n2")).await {
+    match connect("n2").await {
         Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
             assert_eq!(
                 (address.as_str(), serving),
@@ -133,18 +133,8 @@ async fn an_agent_of_another_node_is_refused_and_takes_nothing_over() {
     }
     // The agent that is there goes on.
     assert!(farmer.client.list().await.unwrap().attempts.is_empty());
-    // One of the same node, or of a release that does not say which it is.
-    for same in [Some("n1"), None] {
-        let (client, _notices) = connect(same).await.unwrap().unwrap();
-        assert_eq!(client.identity().address.as_deref(), Some("n1"));
-    }
-}
-
-#[tokio::test]
-async fn a_warden_of_an_older_release_is_adopted_by_any_address() {
-    let farmer = Farmer::new().await;
-    let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, Some("n1")).await;
-    assert_eq!(found.unwrap().unwrap().0.identity().address, None);
+    let (client, _notices) = connect("n1").await.unwrap().unwrap();
+    assert_eq!(client.identity().address, "n1");
 }
 
 #[tokio::test]
@@ -165,7 +155,7 @@ async fn asking_who_is_there_takes_nothing_over() {
 async fn that_no_warden_lives_is_told_only_when_it_is_certain() {
     let dir = state_dir();
     assert!(
-        WardenClient::connect_existing(dir.path(), Kind::Main, None)
+        WardenClient::connect_existing(dir.path(), Kind::Main, "n1")
             .await
             .unwrap()
             .is_none()
@@ -173,7 +163,7 @@ async fn that_no_warden_lives_is_told_only_when_it_is_certain() {
     let farmer = Farmer::new().await;
     farmer.kill_warden().await;
     assert!(
-        WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
+        WardenClient::connect_existing(farmer.dir.path(), Kind::Main, "n1")
             .await
             .unwrap()
             .is_none()
@@ -206,7 +196,7 @@ async fn a_stopped_warden_is_no_answer_and_can_be_ended() {
     let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     // SAFETY: a process this test started.
     unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGSTOP) };
-    let refused = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await;
+    let refused = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, "n1").await;
     let Err(WardenError::NoAnswer { proof: Some(proof) }) = refused else {
         panic!("{refused:?}")
     };

@@ -44,7 +44,7 @@ pub fn launch(dir: &Path) -> Launch {
     let mut launch = Launch::new(
         dir.to_path_buf(),
         Kind::Main,
-        serving,
+        (serving, "n1".to_owned()),
         now + 120_000 * MILLISECOND,
         now + 110_000 * MILLISECOND,
     );

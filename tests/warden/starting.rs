@@ -178,7 +178,7 @@ async fn a_second_warden_of_a_kind_is_refused() {
     let other = launch(farmer.dir.path());
     let paths = farmer.paths();
     let stream = WardenClient::dial_living(&paths).await.unwrap().unwrap();
-    let refused = WardenClient::hello(stream, &paths, Some(other.serving), None).await;
+    let refused = WardenClient::hello(stream, &paths, Some(other.serving), "n1").await;
     assert!(
         matches!(refused, Err(WardenError::Refused(Refusal::WrongLife { serving })) if serving.session == 7)
     );

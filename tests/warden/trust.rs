@@ -63,7 +63,7 @@ impl Node {
             slot: 0,
             claim_sent_ns: 1,
             now: now.parse().unwrap(),
-            labels: None,
+            labels: [].into(),
         }));
         request
     }

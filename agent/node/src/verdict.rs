@@ -44,7 +44,7 @@ pub(crate) fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, r
     let end = match (result.killed, &result.ending) {
         (Some(KillReason::Lease), _) => return Verdict::Lost { why: LostWhy::Lease },
         (Some(KillReason::Shutdown), _) => return Verdict::Lost { why: LostWhy::Drain },
-        (Some(KillReason::Fenced | KillReason::Superseded), _) => {
+        (Some(KillReason::Fenced), _) => {
             return Verdict::Lost { why: LostWhy::Fenced };
         }
         (Some(KillReason::Timeout | KillReason::Progress), _) => AttemptEnd::TimedOut,
@@ -159,7 +159,7 @@ fn reason(result: &AttemptResult) -> Option<String> {
         (Some(KillReason::LimitProcesses), _) => "went over its process limit".to_owned(),
         (Some(KillReason::Lease), _) => "the lease ended".to_owned(),
         (Some(KillReason::Shutdown), _) => "the agent was told to leave".to_owned(),
-        (Some(KillReason::Fenced | KillReason::Superseded), _) => "the run had moved on".to_owned(),
+        (Some(KillReason::Fenced), _) => "the run had moved on".to_owned(),
         (None, Ending::Exited { code: 0 }) => return result.left_behind().map(str::to_owned),
         (None, Ending::Exited { code }) => format!("exit code {code}"),
         (None, Ending::Signaled { signal, .. }) => format!("ended by signal {signal}"),

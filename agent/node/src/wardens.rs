@@ -111,8 +111,8 @@ impl Wardens {
     }
 
     fn launch(&self, kind: Kind, (deadline, soft): Deadlines) -> Launch {
-        let mut launch = Launch::new(self.state_dir.clone(), kind, self.serving, deadline.0, soft.0);
-        launch.address = Some(self.address.clone());
+        let lease = (self.serving, self.address.clone());
+        let mut launch = Launch::new(self.state_dir.clone(), kind, lease, deadline.0, soft.0);
         launch.max_attempts = self.max_attempts;
         launch
     }
@@ -329,16 +329,16 @@ impl Wardens {
         })
     }
 
-    /// How many attempts each warden keeps, as far as those say that are there.
+    /// How many attempts each warden keeps.
     pub(crate) fn max_attempts(&self) -> u32 {
-        let told = self.up().filter_map(|(_, client)| client.identity().max_attempts);
+        let told = self.up().map(|(_, client)| client.identity().max_attempts);
         told.fold(self.max_attempts, u32::min)
     }
 
-    /// The main warden, where it is there and takes notes of signed definitions.
+    /// The main warden, where it is there: it takes notes of signed definitions.
     pub(crate) fn note_taker(&self) -> Option<WardenClient> {
         self.up()
-            .find(|(kind, client)| *kind == Kind::Main && client.identity().notes)
+            .find(|(kind, _)| *kind == Kind::Main)
             .map(|(_, client)| client.clone())
     }
 

@@ -114,7 +114,7 @@ impl WardenClient {
     pub async fn connect_existing(
         state_dir: &Path,
         kind: Kind,
-        address: Option<&str>,
+        address: &str,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
         Self::connect_serving(state_dir, kind, None, address).await
     }
@@ -124,7 +124,7 @@ impl WardenClient {
         state_dir: &Path,
         kind: Kind,
         serving: Option<Serving>,
-        address: Option<&str>,
+        address: &str,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
         let paths = Paths::new(state_dir, kind);
         match dial_living(&paths).await? {
@@ -278,14 +278,10 @@ impl WardenClient {
 
     /// Every attempt that the warden knows.
     pub async fn list(&self) -> Result<Listing, WardenError> {
-        if !self.inner.identity.lists_parts {
-            return self.listed(Request::List).await;
-        }
         // What is noted of a few attempts may be longer than one answer.
-        let mut all = self.listed(Request::ListFrom { after: None }).await?;
+        let mut all = self.listed(None).await?;
         while let (true, Some(last)) = (all.more, all.attempts.last()) {
-            let after = Some(last.id);
-            let part = self.listed(Request::ListFrom { after }).await?;
+            let part = self.listed(Some(last.id)).await?;
             all.attempts.extend(part.attempts);
             all.tombstones.extend(part.tombstones);
             all.more = part.more;
@@ -293,8 +289,8 @@ impl WardenClient {
         Ok(all)
     }
 
-    async fn listed(&self, request: Request) -> Result<Listing, WardenError> {
-        match self.ask(request).await? {
+    async fn listed(&self, after: Option<AttemptId>) -> Result<Listing, WardenError> {
+        match self.ask(Request::List { after }).await? {
             Reply::List(listing) => Ok(listing),
             other => Err(unexpected(&other)),
         }

@@ -26,7 +26,7 @@ impl WardenClient {
         stream: UnixStream,
         paths: &Paths,
         expect: Option<Serving>,
-        address: Option<&str>,
+        address: &str,
     ) -> Result<(WardenClient, Notices), WardenError> {
         let broken = |source| broken(paths, source);
         let peer = stream
@@ -42,7 +42,7 @@ impl WardenClient {
             protocol: PROTOCOL,
             agent_pid: std::process::id().cast_signed(),
             expect,
-            address: address.map(str::to_owned),
+            address: address.to_owned(),
         };
         let answer = tokio::time::timeout(ANSWER_WITHIN, async {
             let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;
@@ -78,29 +78,20 @@ impl WardenClient {
         dial_living(paths).await
     }
 
-    /// Who is at the other end, and a handle of that very process. Nothing is taken over; where the warden knows how, the
-    /// connection is one for an agent without rights.
-    pub async fn held(stream: UnixStream) -> Result<(UnixStream, Identity, PidFd), WardenError> {
+    /// Makes the connection one for an agent without rights, and opens a handle of the very process at its other end. Nothing is
+    /// taken over.
+    pub async fn held(stream: UnixStream) -> Result<(UnixStream, PidFd), WardenError> {
         let gone = |_| WardenError::Gone;
         let peer = stream.peer_cred().map_err(gone)?.pid().ok_or(WardenError::Gone)?;
         // As in the hello: answered after this was opened, so by this process.
         let warden = PidFd::open(peer).map_err(gone)?.ok_or(WardenError::Gone)?;
         let (mut read, mut write) = stream.into_split();
         let mut buffer = BytesMut::new();
-        let answer = tokio::time::timeout(ANSWER_WITHIN, async {
-            let first = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify).await?;
-            match identity_of(first)? {
-                known if known.holds => {
-                    identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Hold).await?)
-                }
-                older => Ok(older),
-            }
-        });
-        let identity = answer
-            .await
-            .map_err(|_| WardenError::NoAnswer { proof: None })??;
+        let answer = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Hold);
+        let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
+        identity_of(answer.map_err(|_| WardenError::NoAnswer { proof: None })??)?;
         let stream = read.reunite(write).map_err(|_| WardenError::Gone)?;
-        Ok((stream, identity, warden))
+        Ok((stream, warden))
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Launch {
     /// The lease that it serves.
     pub serving: Serving,
     /// Of the node whose lease that is: an agent of another one cannot take the warden over.
-    pub address: Option<String>,
+    pub address: String,
     /// CLOCK_BOOTTIME: when the kernel kills the warden, and when it sends SIGTERM to everything.
     pub deadline_ns: u64,
     /// When it sends SIGTERM to everything.
@@ -47,12 +47,18 @@ pub struct Launch {
 
 impl Launch {
     /// A launch without further bounds: no policy, no helper.
-    pub fn new(state_dir: PathBuf, kind: Kind, serving: Serving, deadline_ns: u64, soft_ns: u64) -> Self {
+    pub fn new(
+        state_dir: PathBuf,
+        kind: Kind,
+        (serving, address): (Serving, String),
+        deadline_ns: u64,
+        soft_ns: u64,
+    ) -> Self {
         Launch {
             state_dir,
             kind,
             serving,
-            address: None,
+            address,
             deadline_ns,
             soft_ns,
             exe: None,
@@ -83,7 +89,7 @@ impl Launch {
         };
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let peer = pid.and_then(|pid| PidFd::open(pid).ok().flatten());
-        let said = WardenClient::hello(stream, &paths, Some(self.serving), self.address.as_deref()).await;
+        let said = WardenClient::hello(stream, &paths, Some(self.serving), &self.address).await;
         // One that does not answer would keep the lock until its lease ends. One that refuses obeys somebody else.
         if let (Err(e), Some(peer)) = (&said, peer)
             && !matches!(e, WardenError::Refused(_))
@@ -122,9 +128,7 @@ impl Launch {
         command.args(["--deadline", &self.deadline_ns.to_string()]);
         command.args(["--soft", &self.soft_ns.to_string()]);
         command.args(["--max-attempts", &self.max_attempts.to_string()]);
-        if let Some(address) = &self.address {
-            command.args(["--address", address]);
-        }
+        command.args(["--address", &self.address]);
         if !self.cgroup {
             command.arg("--no-cgroup");
         }

@@ -12,7 +12,7 @@ use super::wire::{Refusal, SpawnRequest};
 use farmhand_os::accounts::Account;
 use farmhand_policy::Policy;
 
-/// A warden may be older than its agent: fields are only added, with a default.
+/// What an agent without rights is held to. A warden may be older than its agent: fields are only added, with a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Whose processes talk to networks; its group may read output.
@@ -20,7 +20,6 @@ pub struct Bounds {
     /// The file that says which users and commands jobs may have.
     pub policy: PathBuf,
     /// The list of keys by which definitions must be signed; none when no signature is asked for.
-    #[serde(default)]
     pub trusted_keys: Option<PathBuf>,
     /// The node's store of secrets, where the policy names no other.
     pub secrets_dir: PathBuf,

@@ -47,14 +47,11 @@ pub struct Assignment {
     pub session: i64,
     /// How often the run was retried before this attempt.
     pub retries: i32,
-    /// The trace and the span of the attempt; a warden of an older release does not know them.
-    #[serde(default)]
-    pub traceparent: Option<String>,
+    /// The trace and the span of the attempt.
+    pub traceparent: String,
     /// The run that triggered this one, or that it repeats.
-    #[serde(default)]
     pub parent_run: Option<i64>,
-    /// Its slot's number on the node; an agent of an older release does not note it.
-    #[serde(default)]
+    /// Its slot's number on the node, once it has one.
     pub slot: Option<u32>,
     /// The definition by which it runs.
     pub spec: JobSpec,
@@ -71,7 +68,7 @@ impl Assignment {
             fence: claimed.fence,
             session,
             retries: claimed.retries,
-            traceparent: Some(trace(claimed)),
+            traceparent: trace(claimed),
             parent_run: claimed.parent_run,
             slot: None,
             spec,

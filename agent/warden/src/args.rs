@@ -13,7 +13,7 @@ pub(crate) struct Args {
     pub kind: Kind,
     pub serving: Serving,
     /// Of the node whose lease it serves.
-    pub address: Option<String>,
+    pub address: String,
     pub deadline_ns: u64,
     pub soft_ns: u64,
     pub max_attempts: u32,
@@ -36,7 +36,7 @@ impl Args {
                 session: 0,
                 incarnation: Uuid::nil(),
             },
-            address: None,
+            address: String::new(),
             deadline_ns: 0,
             soft_ns: 0,
             max_attempts: 2048,
@@ -86,7 +86,7 @@ impl Args {
             }
             "--session" => self.serving.session = number(name, value)?,
             "--incarnation" => self.serving.incarnation = number(name, value)?,
-            "--address" => self.address = Some(value.to_owned()),
+            "--address" => self.address = value.to_owned(),
             "--deadline" => self.deadline_ns = number(name, value)?,
             "--soft" => self.soft_ns = number(name, value)?,
             "--max-attempts" => self.max_attempts = number(name, value)?,

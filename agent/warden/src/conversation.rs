@@ -85,7 +85,7 @@ impl Warden {
                 address,
             } => {
                 // Before anything is taken from the agent that is here.
-                self.serves(*expect, address.as_deref())?;
+                self.serves(*expect, address)?;
                 self.hello(number, *protocol, *agent_pid)?;
             }
             Request::Identify => {
@@ -106,13 +106,11 @@ impl Warden {
     }
 
     /// Whether this is the lease that an agent wants to take over.
-    fn serves(&self, expect: Option<Serving>, address: Option<&str>) -> Result<(), Refusal> {
+    fn serves(&self, expect: Option<Serving>, address: &str) -> Result<(), Refusal> {
         let serving = self.args.serving;
-        if let (Some(wanted), Some(own)) = (address, &self.args.address)
-            && wanted != own
-        {
+        if address != self.args.address {
             return Err(Refusal::WrongAddress {
-                address: own.clone(),
+                address: self.args.address.clone(),
                 serving,
             });
         }

@@ -40,7 +40,7 @@ impl Captive {
             state_dir: dir.to_owned(),
             kind: Kind::Main,
             serving: SERVING,
-            address: None,
+            address: String::new(),
             deadline_ns,
             soft_ns: deadline_ns,
             // Every start is refused.

@@ -11,19 +11,8 @@ use farmhand_warden_client::wire::{AttemptId, Listing};
 const PART: usize = MAX_FRAME / 2;
 
 impl Warden {
-    /// All in one answer, for an agent of an older release.
-    pub(super) fn list(&self) -> Listing {
-        let living = self.living.values().map(Attempt::report);
-        let ended = self.ended.values().map(|e| e.report.clone());
-        Listing {
-            attempts: living.chain(ended).collect(),
-            tombstones: self.tombstones.forbidden(),
-            more: false,
-        }
-    }
-
     /// Those behind `after`, as many as fit. One does: what the agent noted of it came in one frame, with more beside it.
-    pub(super) fn list_from(&self, after: Option<AttemptId>) -> Listing {
+    pub(super) fn list(&self, after: Option<AttemptId>) -> Listing {
         let first = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = (first, Bound::<AttemptId>::Unbounded);
         let living = self.living.range(behind).map(|(id, _)| *id);

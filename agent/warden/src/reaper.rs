@@ -143,9 +143,7 @@ fn start_warden(
     command.args(["--deadline", &args.deadline_ns.to_string()]);
     command.args(["--soft", &args.soft_ns.to_string()]);
     command.args(["--max-attempts", &args.max_attempts.to_string()]);
-    if let Some(address) = &args.address {
-        command.args(["--address", address]);
-    }
+    command.args(["--address", &args.address]);
     command.args(["--parent", &std::process::id().to_string()]);
     command.args(["--oom-score-adj", &oom_score_adj.to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);

@@ -48,8 +48,7 @@ impl Warden {
                 }
                 Ok(Reply::Acked)
             }
-            Request::List => Ok(Reply::List(self.list())),
-            Request::ListFrom { after } => Ok(Reply::List(self.list_from(after))),
+            Request::List { after } => Ok(Reply::List(self.list(after))),
             Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed, held),
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
@@ -78,10 +77,7 @@ impl Warden {
             running: self.living.len() as u32,
             ended: self.ended.len() as u32,
             shutting_down: self.leaving,
-            max_attempts: Some(self.args.max_attempts),
-            holds: true,
-            notes: true,
-            lists_parts: true,
+            max_attempts: self.args.max_attempts,
         }
     }
 

@@ -82,9 +82,8 @@ fn rebuilt(
     } = order;
     let vouched = trust.check(claimed.signed.as_ref())?.ok_or(Refused::Unsigned)?;
     vouched.fits(&claimed.job_id, &claimed.spec)?;
-    if let Some(lacking) = labels.map(|own| vouched.spec.placement.lacking(&own))
-        && !lacking.is_empty()
-    {
+    let lacking = vouched.spec.placement.lacking(&labels);
+    if !lacking.is_empty() {
         return Err(unusable(format!("it is for nodes with the label {lacking}")));
     }
     placed(&vouched.spec, &claimed, &address).map_err(unusable)?;

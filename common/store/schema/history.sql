@@ -47,7 +47,7 @@ CREATE TABLE farmhand.run_history (
     firing bigint,
     parents jsonb,
     by_hand boolean NOT NULL DEFAULT false,
-    -- From the start of the command to its end, by the clock of the node. NULL: the attempt was lost, or its agent is of an older release.
+    -- From the start of the command to its end, by the clock of the node. NULL: the attempt was lost.
     ran_ms bigint,
     -- As in run_live: what is triggered or repeated has them from here.
     CHECK (params = '{}' OR farmhand.is_readable(params)),

@@ -161,17 +161,17 @@ fn signatures() -> Vec<Vec<u8>> {
 
 fn conversations() -> Vec<Vec<u8>> {
     texts(&[
-        "{\"seq\":1,\"request\":{\"type\":\"identify\"}}\n{\"seq\":2,\"request\":{\"type\":\"list\"}}",
-        "{\"seq\":1,\"request\":{\"type\":\"hello\",\"protocol\":1,\"agent_pid\":5,\"expect\":null}}\n\
+        "{\"seq\":1,\"request\":{\"type\":\"identify\"}}\n{\"seq\":2,\"request\":{\"type\":\"list\",\"after\":null}}",
+        "{\"seq\":1,\"request\":{\"type\":\"hello\",\"protocol\":1,\"agent_pid\":5,\"expect\":null,\"address\":\"\"}}\n\
          {\"seq\":2,\"request\":{\"type\":\"set_deadline\",\"deadline_ns\":18446744073709551615,\"soft_ns\":1}}\n\
          {\"seq\":3,\"request\":{\"type\":\"forbid\",\"id\":{\"run_id\":1,\"attempt\":2}}}\n\
          {\"seq\":4,\"request\":{\"type\":\"ack\",\"id\":{\"run_id\":1,\"attempt\":1}}}\n\
          {\"seq\":5,\"request\":{\"type\":\"kill\",\"id\":{\"run_id\":2,\"attempt\":1},\"grace_ms\":18446744073709551615,\"reason\":\"cancel\"}}\n\
          {\"seq\":6,\"request\":{\"type\":\"kill_all\",\"grace_ms\":1,\"reason\":\"lease\"}}\n\
          {\"seq\":7,\"request\":{\"type\":\"heard\",\"id\":{\"run_id\":1,\"attempt\":1},\"kills\":3}}\n\
-         {\"seq\":8,\"request\":{\"type\":\"list\"}}\n\
+         {\"seq\":8,\"request\":{\"type\":\"list\",\"after\":{\"run_id\":1,\"attempt\":1}}}\n\
          {\"seq\":9,\"request\":{\"type\":\"spawn\",\"id\":{\"run_id\":9,\"attempt\":1},\"fence\":7,\"command\":[\"true\"],\"stdin\":\"00ff\",\
-         \"env\":{\"A\":\"b\"},\"limits\":{},\"isolation\":\"pid\"}}\n\
+         \"secrets\":{},\"grace_ms\":1000,\"output_local\":1024,\"child_limits\":[],\"extra\":null,\"env\":{\"A\":\"b\"},\"limits\":{},\"isolation\":\"pid\"}}\n\
          {\"seq\":10,\"request\":{\"type\":\"shutdown\",\"grace_ms\":0}}\n{\"seq\":11,\"request\":{\"type\":\"identify\"}}",
         "\u{0}\u{0}\u{0}\u{2}{}",
         "\u{7f}\u{7f}\u{7f}\u{7f}rest",

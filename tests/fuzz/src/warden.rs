@@ -53,7 +53,7 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
             protocol: PROTOCOL,
             agent_pid: 1,
             expect: None,
-            address: None,
+            address: String::new(),
         },
     );
     warden.turn().expect("it goes on");
@@ -64,7 +64,7 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
     let mut stranger = Peer::new(warden);
     let mut heard = Vec::new();
     // What is still answered to whoever is no agent any more.
-    let mut question = Request::List;
+    let mut question = Request::List { after: None };
     for (piece, seq) in pieces(stream).into_iter().zip(1..) {
         stranger.send(piece);
         // The agent's own request makes sure that there is something to wait for.

@@ -1,6 +1,6 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -272,12 +272,10 @@ pub(crate) fn end_with_parent(command: &mut Command, signal: i32) {
     unsafe { command.pre_exec(arm) };
 }
 
-/// A log that its owner alone reads, one that an earlier release made too.
+/// A log that its owner alone reads.
 pub(crate) fn private_log(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
-    let log = options.create(true).append(true).mode(0o600).open(path)?;
-    log.set_permissions(fs::Permissions::from_mode(0o600))?;
-    Ok(log)
+    options.create(true).append(true).mode(0o600).open(path)
 }
 
 fn open_log(path: &Path) -> Result<fs::File, EmbeddedError> {
@@ -311,17 +309,14 @@ fn tail(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
-    fn logs_are_for_their_owner_alone_those_of_an_earlier_release_too() {
+    fn logs_are_for_their_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("postgres.log");
-        fs::write(&path, "before\n").unwrap();
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-        for path in [&path, &dir.path().join("new.log")] {
-            let log = open_log(path).unwrap();
-            assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        }
+        let log = open_log(&dir.path().join("postgres.log")).unwrap();
+        assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

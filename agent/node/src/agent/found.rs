@@ -23,7 +23,7 @@ pub(crate) async fn wardens(ctx: &Context, last: Option<Serving>) -> Result<Vec<
     let mut found = Vec::new();
     for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
         loop {
-            match WardenClient::connect_serving(dir, kind, last, Some(&ctx.config.address)).await {
+            match WardenClient::connect_serving(dir, kind, last, &ctx.config.address).await {
                 Ok(Some((client, notices))) => found.push((kind, client, notices)),
                 // Before the session is opened, which may have to wait for the end of the last one.
                 Ok(None) => sweep(&Paths::new(dir, kind)).await,

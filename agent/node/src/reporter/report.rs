@@ -31,7 +31,7 @@ pub(crate) enum Report {
 pub(crate) struct Followed {
     pub(super) id: AttemptId,
     pub(super) job_id: String,
-    pub(super) traceparent: Option<String>,
+    pub(super) traceparent: String,
     pub(super) parent_run: Option<i64>,
     pub(super) kind: Kind,
     pub(super) keep: u64,

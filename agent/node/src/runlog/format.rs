@@ -89,9 +89,7 @@ impl Writer {
         if let Some(parent) = about.parent_run {
             field(&mut out, "FARMHAND_PARENT_RUN", parent.to_string().as_bytes());
         }
-        if let Some(trace) = &about.traceparent {
-            field(&mut out, "TRACEPARENT", trace.as_bytes());
-        }
+        field(&mut out, "TRACEPARENT", about.traceparent.as_bytes());
         field(&mut out, "FARMHAND_NODE", self.node.as_bytes());
         field(&mut out, "FARMHAND_STREAM", name(line.stream).as_bytes());
         field(&mut out, "FARMHAND_TIME", time(line.at_ms).to_string().as_bytes());
@@ -107,9 +105,7 @@ impl Writer {
         if let Some(parent) = about.parent_run {
             more += &format!(" parent_run=\"{parent}\"");
         }
-        if let Some(trace) = &about.traceparent {
-            more += &format!(" traceparent=\"{trace}\"");
-        }
+        more += &format!(" traceparent=\"{}\"", about.traceparent);
         let mut out = format!(
             "<{}>1 {} {} {} {} {} [farmhand@{ENTERPRISE} job=\"{}\" run=\"{}\" attempt=\"{}\"{more} \
              node=\"{}\" stream=\"{}\"{goes_on}] ",
@@ -193,7 +189,7 @@ mod tests {
                 attempt: 3,
             },
             job_id: job_id.to_owned(),
-            traceparent: Some("00-aa-bb-01".to_owned()),
+            traceparent: "00-aa-bb-01".to_owned(),
             parent_run: Some(7),
             dir: std::path::PathBuf::new(),
         };

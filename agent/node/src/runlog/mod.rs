@@ -49,7 +49,7 @@ pub(crate) struct About {
     pub id: AttemptId,
     pub kind: Kind,
     pub job_id: String,
-    pub traceparent: Option<String>,
+    pub traceparent: String,
     pub parent_run: Option<i64>,
     /// Its directory, where its output lies.
     pub dir: PathBuf,
@@ -274,7 +274,7 @@ mod tests {
                 id,
                 kind: Kind::Main,
                 job_id: "flood".to_owned(),
-                traceparent: None,
+                traceparent: String::new(),
                 parent_run: None,
                 dir,
             };

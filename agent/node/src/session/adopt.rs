@@ -27,7 +27,6 @@ impl Session {
             };
             let kept = assignment.slot;
             let kept = kept.filter(|slot| *slot > self.slots || self.free_slots.remove(slot));
-            // An agent of an older release did not note it.
             let slot = kept.unwrap_or_else(|| self.take_slot());
             let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
             self.attempts.insert(

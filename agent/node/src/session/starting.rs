@@ -78,7 +78,7 @@ impl Session {
                 slot,
                 claim_sent_ns: claim_sent.0,
                 now,
-                labels: Some(self.ctx.tunable().labels),
+                labels: self.ctx.tunable().labels,
             })
         });
         let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));

@@ -154,7 +154,7 @@ impl Helper {
     pub async fn start(
         &'static self,
         kind: Kind,
-        (serving, address): (Serving, Option<String>),
+        (serving, address): (Serving, String),
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,

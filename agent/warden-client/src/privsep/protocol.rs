@@ -82,7 +82,7 @@ pub enum Request {
         /// The lease that it serves.
         serving: Serving,
         /// The node whose lease that is.
-        address: Option<String>,
+        address: String,
         /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
         /// When it sends SIGTERM to everything, on the same clock.

@@ -1,6 +1,6 @@
 //! Every message between an agent and its warden.
 //!
-//! A new agent adopts the warden of an older release, so fields are only ever added, with a default.
+//! A new agent adopts the warden of an older release: after 0.1.0 fields are only added, with a default.
 //! All deadlines are CLOCK_BOOTTIME nanoseconds; a field ending in `_ms` without `wall` is a duration.
 
 pub mod frame;
@@ -131,8 +131,6 @@ pub enum KillReason {
     Cancel,
     /// The run is no longer this session's.
     Fenced,
-    /// Another attempt replaced it; no agent of this release asks for that.
-    Superseded,
     /// The session's soft deadline passed.
     Lease,
     /// The warden was told to shut down.
@@ -149,8 +147,7 @@ pub enum KillReason {
 pub enum Request {
     /// Who is there? Takes nothing over.
     Identify,
-    /// From now on nothing is started for this connection but under [`super::Bounds`]: also when they are gone. Only to a
-    /// warden whose [`Identity::holds`] says that it knows this.
+    /// From now on nothing is started for this connection but under [`super::Bounds`]: also when they are gone.
     Hold,
     /// Makes this connection the agent's; an older one is cut off first.
     Hello {
@@ -160,9 +157,8 @@ pub enum Request {
         agent_pid: i32,
         /// Refused with [`Refusal::WrongLife`] when the warden serves another.
         expect: Option<Serving>,
-        /// Refused with [`Refusal::WrongAddress`] when the warden serves another. An older agent does not say it.
-        #[serde(default)]
-        address: Option<String>,
+        /// Refused with [`Refusal::WrongAddress`] when the warden serves another.
+        address: String,
     },
     /// Moves the session's end forward; a move backward changes nothing and answers with what holds.
     SetDeadline {
@@ -206,16 +202,12 @@ pub enum Request {
         /// The number of the last of them that is written down.
         kills: u64,
     },
-    /// Asks for every attempt that the warden knows, in one answer.
-    List,
-    /// Asks for the attempts behind this one in the order of their numbers, as many as fit into an answer. Only to a warden whose
-    /// [`Identity::lists_parts`] says that it knows this.
-    ListFrom {
+    /// Asks for the attempts behind this one in the order of their numbers, as many as fit into an answer.
+    List {
         /// The last of the part before; none for the first part.
         after: Option<AttemptId>,
     },
-    /// Definitions that the node has seen: their serials are noted where a trusted key signed them. Only to a warden
-    /// whose [`Identity::notes`] says that it knows this.
+    /// Definitions that the node has seen: their serials are noted where a trusted key signed them.
     Note {
         /// The list of keys that the node trusts.
         trusted_keys: PathBuf,
@@ -280,9 +272,8 @@ pub struct Identity {
     pub kind: Kind,
     /// The lease that it serves.
     pub serving: Serving,
-    /// Of the node whose lease that is; an older warden does not know it.
-    #[serde(default)]
-    pub address: Option<String>,
+    /// Of the node whose lease that is.
+    pub address: String,
     /// Counts hellos; 0 before the first.
     pub generation: u64,
     /// Its process.
@@ -301,19 +292,8 @@ pub struct Identity {
     pub ended: u32,
     /// Whether it was told to shut down, and so starts nothing more.
     pub shutting_down: bool,
-    /// It holds every request to what root wrote down for an agent without rights, and takes [`Request::Hold`]. An older one
-    /// does not know of that.
-    #[serde(default)]
-    pub holds: bool,
-    /// Whether it takes [`Request::Note`].
-    #[serde(default)]
-    pub notes: bool,
-    /// Whether it takes [`Request::ListFrom`].
-    #[serde(default)]
-    pub lists_parts: bool,
-    /// How many attempts it keeps that run or are not acknowledged; an older one does not say.
-    #[serde(default)]
-    pub max_attempts: Option<u32>,
+    /// How many attempts it keeps that run or are not acknowledged.
+    pub max_attempts: u32,
 }
 
 /// Every attempt that a warden knows, or a part of them.
@@ -324,7 +304,6 @@ pub struct Listing {
     /// Highest attempt per run that must never start here; in the last part.
     pub tombstones: Vec<AttemptId>,
     /// There are others behind the last of these.
-    #[serde(default)]
     pub more: bool,
 }
 

@@ -21,64 +21,45 @@ pub struct SpawnRequest {
     pub command: Command,
     /// The environment. The warden adds `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`, and HOME, LOGNAME, SHELL and
     /// USER of the user where they are not in it.
-    #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The run directory when absent.
-    #[serde(default)]
     pub cwd: Option<String>,
     /// 022 when absent.
-    #[serde(default)]
     pub umask: Option<u32>,
     /// A name; the policy's default when absent, else the warden's own user.
-    #[serde(default)]
     pub user: Option<String>,
     /// The file that says who this may run as, read by the warden; without one its own user alone.
-    #[serde(default)]
     pub policy: Option<PathBuf>,
     /// The list of keys by which definitions must be signed here, read by the warden; without one it asks for none.
-    #[serde(default)]
     pub trusted_keys: Option<PathBuf>,
     /// What the warden builds the request from itself, where signatures are asked for; the rest of it is then not used.
-    #[serde(default)]
     pub order: Option<Box<Order>>,
     /// The command's secrets: where it finds each (`FARMHAND_SECRET_NAME_FILE`), and what it is called in the node's store.
-    #[serde(default)]
     pub secrets: BTreeMap<String, String>,
     /// The node's store, where the policy names no other.
-    #[serde(default)]
     pub secrets_dir: Option<PathBuf>,
     /// The nice value; the warden's own when absent.
-    #[serde(default)]
     pub nice: Option<i32>,
     /// `/dev/null` when absent; at most [`MAX_STDIN`] bytes.
-    #[serde(default, with = "hex_bytes")]
+    #[serde(with = "hex_bytes")]
     pub stdin: Option<Vec<u8>>,
     /// What the kernel or the warden holds it to.
-    #[serde(default)]
     pub limits: Limits,
     /// From exec to SIGTERM.
-    #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// From SIGTERM to SIGKILL.
-    #[serde(default = "default_grace_ms")]
     pub grace_ms: u64,
     /// The kernel kills the warden, and so everything, if the attempt has not been killed by then.
-    #[serde(default)]
     pub hard_end_ns: Option<u64>,
     /// How its processes are kept together.
-    #[serde(default)]
     pub isolation: Isolation,
     /// Bytes of output kept in the state directory.
-    #[serde(default = "default_local_bytes")]
     pub output_local: u64,
     /// Silence for so long on the progress descriptor ends the attempt.
-    #[serde(default)]
     pub progress_timeout_ms: Option<u64>,
     /// What children that the command registers are held to.
-    #[serde(default)]
     pub child_limits: Vec<ChildLimit>,
     /// Not looked at; an adopting agent gets it back in [`super::AttemptReport::extra`].
-    #[serde(default)]
     pub extra: serde_json::Value,
 }
 
@@ -97,17 +78,8 @@ pub struct Order {
     pub claim_sent_ns: u64,
     /// By the database's clock.
     pub now: jiff::Timestamp,
-    /// Of the node, as its configuration has them; None from an agent of an earlier release.
-    #[serde(default)]
-    pub labels: Option<BTreeMap<String, String>>,
-}
-
-fn default_grace_ms() -> u64 {
-    10_000
-}
-
-fn default_local_bytes() -> u64 {
-    64 << 20
+    /// Of the node, as its configuration has them.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The most bytes that a command finds on its stdin.
@@ -133,10 +105,10 @@ impl SpawnRequest {
             stdin: None,
             limits: Limits::default(),
             timeout_ms: None,
-            grace_ms: default_grace_ms(),
+            grace_ms: 10_000,
             hard_end_ns: None,
             isolation: Isolation::default(),
-            output_local: default_local_bytes(),
+            output_local: 64 << 20,
             progress_timeout_ms: None,
             child_limits: Vec::new(),
             extra: serde_json::Value::Null,

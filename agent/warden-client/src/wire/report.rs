@@ -41,7 +41,6 @@ pub struct AttemptReport {
     /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
     /// Not confirmed by any agent yet.
-    #[serde(default)]
     pub child_kills: Vec<ChildKill>,
     /// As it was given, in a listing; null in a notice.
     pub extra: serde_json::Value,

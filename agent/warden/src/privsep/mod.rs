@@ -158,8 +158,7 @@ impl Helper {
                     return (failed("too many wardens live here"), None);
                 }
                 let dir = self.setup.state_dir.clone();
-                let mut launch = Launch::new(dir, kind, serving, deadline_ns, soft_ns);
-                launch.address = address;
+                let mut launch = Launch::new(dir, kind, (serving, address), deadline_ns, soft_ns);
                 launch.max_attempts = max_attempts.min(MOST_ATTEMPTS);
                 return match launch.up().await {
                     Ok(stream) => self.hand_over(stream).await,
@@ -214,21 +213,11 @@ impl Helper {
         }
     }
 
-    /// A warden that does not hold requests to what root said would do as the agent tells it: of an earlier release.
     async fn hand_over(&self, stream: UnixStream) -> Answer {
-        let (stream, identity, warden) = match WardenClient::held(stream).await {
+        let (stream, warden) = match WardenClient::held(stream).await {
             Ok(introduced) => introduced,
             Err(error) => return (of_error(error), None),
         };
-        if !identity.holds {
-            tell(format_args!(
-                "ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
-                identity.kind.name(),
-                identity.version
-            ));
-            let killed = warden.kill();
-            return (killed.map_or_else(failed, |()| Reply::Busy), None);
-        }
         self.know(warden);
         match stream.into_std() {
             Ok(stream) => (Reply::Connected, Some(stream.into())),

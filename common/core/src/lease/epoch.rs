@@ -84,7 +84,6 @@ pub struct Remembered {
     pub renewals: i64,
     /// The boot of the machine in which it was learned; None when that is not the one of now. A backup of a machine has the
     /// memory of the day on which it was made.
-    #[serde(default)]
     pub boot: Option<String>,
 }
 

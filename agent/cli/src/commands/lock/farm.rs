@@ -150,7 +150,9 @@ impl Held {
         };
         let deadline = timing.holder_deadline(granted.sent);
         let soft = timing.soft_deadline(granted.sent, GRACE);
-        let launch = Launch::new(dir.clone(), Kind::Main, serving, deadline.0, soft.0);
+        // No node's: nobody takes it over.
+        let lease = (serving, String::new());
+        let launch = Launch::new(dir.clone(), Kind::Main, lease, deadline.0, soft.0);
         let (client, notices) = launch.start().await.map_err(not_started)?;
         Ok(Self {
             output: OutputReader::new(Paths::new(&dir, Kind::Main).attempt_dir(COMMAND), 0),
