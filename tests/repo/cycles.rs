@@ -25,7 +25,7 @@ struct Source {
     test_modules: BTreeSet<String>,
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|a| a.path().is_ident("cfg")).any(|a| {
         let conditions = a.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
         conditions.is_ok_and(|all| all.iter().any(|meta| quoted(meta).contains("test")))

@@ -8,6 +8,7 @@ mod cycles;
 mod dependencies;
 mod documents;
 mod guards;
+mod item_docs;
 mod kinds;
 mod metrics;
 mod package;

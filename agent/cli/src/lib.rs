@@ -1,6 +1,6 @@
 //! The command line, and what an agent is composed of.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 pub mod commands;
 mod doctor;

@@ -22,11 +22,9 @@ pub struct Plan {
     pub missing: Vec<Timestamp>,
     /// How many runs each of them makes now: of shards, on each node.
     pub each: usize,
-    /// These have a run.
     pub ran: usize,
     /// Cron was to run these, while the job observed.
     pub observed: usize,
-    /// A calendar excludes these.
     pub excluded: usize,
     /// The history of their time is not kept any more: whether they ran is unknown.
     pub forgotten: usize,

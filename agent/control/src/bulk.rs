@@ -51,7 +51,6 @@ impl BulkAction {
 pub struct Chosen {
     /// Named by number; nothing else is then asked.
     pub runs: Vec<i64>,
-    /// Of this job.
     pub job: Option<String>,
     /// In one of these states; in any if empty.
     pub states: Vec<RunState>,
@@ -74,9 +73,7 @@ pub struct Chosen {
 /// One of them, as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Picked {
-    /// The run.
     pub run_id: i64,
-    /// Its job.
     pub job_id: String,
     /// Its state when it was picked.
     #[schema(value_type = farmhand_store::described::RunState)]
@@ -88,7 +85,6 @@ pub struct Picked {
 /// What a choice found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The runs.
     pub runs: Vec<Picked>,
     /// To be run again: how many more match that a later retry repeats. Chosen again, they would be done twice.
     pub retried: usize,

@@ -1,7 +1,5 @@
 //! What people do with a farm: one function for the command line, the API and the page.
 
-#![warn(missing_docs)]
-
 pub mod backfill;
 pub mod bulk;
 pub mod definitions;
@@ -35,7 +33,6 @@ use farmhand_core::text::shell_word;
 pub enum Action {
     /// Make a run that is due now.
     Submit {
-        /// Of this job.
         job: String,
         /// Its parameters; those not given have their defaults.
         params: Map<String, Value>,
@@ -44,7 +41,6 @@ pub enum Action {
     },
     /// End a run, or keep it from being started.
     Cancel {
-        /// This run.
         run: i64,
         /// Also the rest of this firing.
         firing: bool,
@@ -58,7 +54,6 @@ pub enum Action {
     },
     /// Cancel or run again each of many.
     Many {
-        /// Which of the two.
         bulk: BulkAction,
         /// Each of these.
         chosen: Chosen,
@@ -67,19 +62,14 @@ pub enum Action {
     },
     /// No due instants of a job until it is resumed.
     Pause {
-        /// This job.
         job: String,
         /// Why, for others.
         reason: Option<String>,
     },
     /// Due instants again.
-    Resume {
-        /// This job.
-        job: String,
-    },
+    Resume { job: String },
     /// Make the runs of due instants that are past.
     Backfill {
-        /// Of this job.
         job: String,
         /// From this instant on, as a person writes it.
         from: String,
@@ -89,25 +79,17 @@ pub enum Action {
         max: usize,
     },
     /// Claim nothing more on a node.
-    Cordon {
-        /// Its address.
-        node: String,
-    },
+    Cordon { node: String },
     /// Claim nothing more on a node, and end what still runs there at the deadline.
     Drain {
-        /// Its address.
         node: String,
         /// A duration, as in 10m.
         deadline: Option<String>,
     },
     /// Claim on a node again.
-    Uncordon {
-        /// Its address.
-        node: String,
-    },
+    Uncordon { node: String },
     /// Free the runs of a node that is known to be dead.
     Release {
-        /// Its address.
         node: String,
         /// This session, and no later one; without it the present one.
         session: Option<i64>,
@@ -116,7 +98,6 @@ pub enum Action {
     },
     /// Change the places of a pool.
     SetPool {
-        /// Its name.
         pool: String,
         /// With 0 nothing of it starts.
         size: u32,

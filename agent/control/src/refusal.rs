@@ -76,7 +76,6 @@ pub enum Refusal {
     Partly {
         /// What was done, for people.
         done: String,
-        /// What then failed.
         error: StoreError,
     },
     /// What happened, why, and what to do next.
@@ -87,7 +86,6 @@ pub enum Refusal {
         what: String,
         /// Reasons, the nearest first.
         why: Vec<String>,
-        /// What to do now.
         next: Option<String>,
     },
 }

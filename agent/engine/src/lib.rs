@@ -1,6 +1,6 @@
 //! The engines: flows and workers, which need no attempt, and streams.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 pub mod flow;
 mod journal;

@@ -1,6 +1,6 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 mod agent;
 mod alone;

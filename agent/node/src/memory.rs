@@ -18,7 +18,6 @@ const LONGEST: u64 = 1 << 16;
 /// In memory always as of the latest renewal; on the disk a little behind, but never an epoch.
 pub(crate) struct Memory {
     dir: PathBuf,
-    /// This boot of the machine.
     boot: Option<String>,
     latest: Mutex<Option<Remembered>>,
     /// Held while the file is written.

@@ -1,8 +1,6 @@
 //! Who jobs may run as on this node, and which commands. A file that only root can change says so; the warden reads it
 //! before each start, so that a change holds at once and nothing in the database can widen it.
 
-#![warn(missing_docs)]
-
 mod commands;
 mod glob;
 mod limits;
@@ -31,7 +29,6 @@ pub enum Policy {
     Listed {
         /// The policy's path, for messages.
         file: String,
-        /// What it says.
         rules: Box<Rules>,
         /// The agent's own user, where it has no other rights: `*` does not mean it either.
         apart: Option<u32>,

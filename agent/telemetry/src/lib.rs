@@ -1,6 +1,6 @@
 //! What an agent tells about itself and the farm: events, metrics, the farm's gauges.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 pub mod events;
 mod health;

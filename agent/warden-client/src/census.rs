@@ -18,9 +18,7 @@ const MARK: &[u8] = b"FARMHAND_RUN_DIR=";
 /// What is known of a living attempt.
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// The attempt.
     pub id: AttemptId,
-    /// The process of its command.
     pub main: i32,
     /// Where its processes are; none on a machine without a writable cgroup v2.
     pub cgroup: Option<&'a Path>,

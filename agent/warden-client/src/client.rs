@@ -30,7 +30,6 @@ const EVENTS: usize = 16 * 1024;
 
 /// Why a request to a warden has no good answer.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum WardenError {
     #[error("warden in {path}: {source}")]
     Io { path: String, source: io::Error },

@@ -7,13 +7,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Gone {
     /// Nothing runs. `swept`: processes that the reaper had not ended because it was killed too.
-    Empty {
-        /// How many.
-        swept: u32,
-    },
+    Empty { swept: u32 },
     /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
-    Unkillable {
-        /// The processes that stay.
-        pids: Vec<i32>,
-    },
+    Unkillable { pids: Vec<i32> },
 }

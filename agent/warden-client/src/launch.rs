@@ -27,9 +27,7 @@ const LOG_MAX: u64 = 1 << 20;
 pub struct Launch {
     /// Absolute.
     pub state_dir: PathBuf,
-    /// Which of the node's wardens.
     pub kind: Kind,
-    /// The lease that it serves.
     pub serving: Serving,
     /// Of the node whose lease that is: an agent of another one cannot take the warden over.
     pub address: String,

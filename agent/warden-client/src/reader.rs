@@ -18,14 +18,12 @@ pub enum Item {
         stream: Stream,
         /// When the warden read it, in milliseconds since 1970.
         at_ms: i64,
-        /// What was written.
         bytes: Vec<u8>,
     },
     /// So many bytes from `position` on are not in the files any more, or never were.
     Dropped {
         /// Where the gap begins.
         position: u64,
-        /// How long it is.
         bytes: u64,
     },
 }

@@ -33,17 +33,12 @@ const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
 /// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The job's name.
     pub job_id: String,
     /// The kind of run, as metrics say it.
     pub kind: String,
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of the claim.
     pub fence: i64,
-    /// The session that claimed it.
     pub session: i64,
     /// How often the run was retried before this attempt.
     pub retries: i32,

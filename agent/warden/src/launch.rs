@@ -231,7 +231,6 @@ pub(crate) struct Launch {
     /// The shell's arguments for a file that the kernel does not recognise: behind the first are the command's own.
     args: *mut *const c_char,
     env: *const *const c_char,
-    /// Where all of these lie.
     _memory: Memory,
 }
 

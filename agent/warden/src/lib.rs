@@ -2,7 +2,7 @@
 //! dies by the kernel's hand when the lease ends; nothing else in this product touches a process of a job.
 //! The argument and its windows: `docs/internals/warden.md`.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 mod args;
 mod attempt;

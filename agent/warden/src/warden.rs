@@ -46,7 +46,6 @@ pub(super) struct Warden {
     fence: KernelFence,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
-    /// Its own user.
     pub(super) own: Listed,
     /// What has been signed so far, over the lives of wardens.
     pub(super) seen: Seen,

@@ -3,8 +3,6 @@
 //! Every agent serves everything, from the database. Nothing but what [`Access::Open`] names answers
 //! without a token.
 
-#![warn(missing_docs)]
-
 mod access;
 pub mod api;
 mod app;

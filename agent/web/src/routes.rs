@@ -25,11 +25,9 @@ use crate::access::Access;
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The HTTP method.
     pub method: Method,
     /// With parameters in braces.
     pub path: String,
-    /// Who may use it.
     pub access: Access,
 }
 

@@ -21,7 +21,6 @@ pub struct Style {
 /// Text of one style. It has no control characters but newlines and tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// How the text looks.
     pub style: Style,
     /// Without escape sequences.
     pub text: String,
@@ -50,7 +49,6 @@ enum At {
 #[derive(Debug, Default)]
 pub struct Ansi {
     at: At,
-    /// What is set now.
     style: Style,
     /// A sequence that has begun, without its ESC. It becomes text again when it does not end as sequences do, so that
     /// nothing written is hidden by one that was only begun.

@@ -11,7 +11,6 @@ use uuid::Uuid;
 /// One incarnation of a node's lease, as every write about it names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseIdentity {
-    /// The node's.
     pub address: String,
     /// The session's number, never used twice for that node.
     pub session: i64,
@@ -49,13 +48,10 @@ crate::words! {
 /// A run that is now held by the caller's session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// The run.
     pub run_id: i64,
-    /// Its job.
     pub job_id: String,
     /// The revision of the definition that it runs.
     pub rev: i64,
-    /// What made it.
     pub kind: Kind,
     /// Its number among the runs of its firing, from 0.
     pub instance: i32,
@@ -65,7 +61,6 @@ pub struct Claimed {
     pub node: Option<String>,
     /// The instant that it is for.
     pub due_at: Timestamp,
-    /// When it could have started.
     pub ready_at: Timestamp,
     /// The number of this attempt, from 1.
     pub attempt: i32,
@@ -81,7 +76,6 @@ pub struct Claimed {
     pub params: Value,
     /// The run that this one repeats.
     pub parent_run: Option<i64>,
-    /// Of a table job's row.
     pub key: Option<String>,
     /// Of a triggered run: the run of each job that triggered it.
     pub parents: Option<Value>,
@@ -137,7 +131,6 @@ pub struct Signed {
 /// never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    /// The run.
     pub run_id: i64,
     /// Its number, from 1.
     pub attempt: i32,
@@ -158,15 +151,12 @@ impl From<&Claimed> for Attempt {
 /// One attempt, as events name it.
 #[derive(Clone, Debug)]
 pub struct AttemptRef {
-    /// Its job.
     pub job_id: String,
     /// The run's kind, as logs say it.
     pub kind: String,
-    /// The run.
     pub run_id: i64,
     /// Its number, from 1.
     pub attempt: i32,
-    /// Of its claim.
     pub fence: i64,
 }
 

@@ -25,7 +25,6 @@ pub const BASE: Duration = Duration::from_secs(1);
 /// The end of a round, and when the next one is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// How it ended.
     pub outcome: Outcome,
     /// It said that it found nothing to do.
     pub idle: bool,

@@ -65,7 +65,6 @@ pub struct SkipFold {
     pub reason: SkipReason,
     /// The first of the instants.
     pub first: Timestamp,
-    /// The last of them.
     pub last: Timestamp,
     /// How many there are.
     pub count: i64,
@@ -113,7 +112,6 @@ pub struct FirePlan {
 
 /// Why a stored definition has no usable schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum CompileError {
     #[error("{0}")]
     Schedule(#[from] ScheduleError),

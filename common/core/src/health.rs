@@ -7,7 +7,6 @@ pub struct JobFacts {
     pub enabled: bool,
     /// Whether its instants are only recorded.
     pub observes: bool,
-    /// Whether somebody paused it.
     pub paused: bool,
     /// Its instant passed more than ten seconds ago, and no agent fired it.
     pub overdue: bool,
@@ -76,7 +75,6 @@ crate::words! {
 /// What is known about a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// It has a session.
     pub open: bool,
     /// Its lease is over by the database's clock.
     pub over: bool,

@@ -1,7 +1,5 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
-#![warn(missing_docs)]
-
 pub mod ansi;
 pub mod cause;
 pub mod claimed;

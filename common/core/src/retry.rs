@@ -12,12 +12,10 @@ use super::serde_time::millis;
 pub struct Retry {
     /// How often a run is tried again.
     pub max: u32,
-    /// How the pause grows.
     pub backoff: Backoff,
     /// The bound of the first pause.
     #[serde(with = "millis")]
     pub base: Duration,
-    /// The bound of every pause.
     #[serde(with = "millis")]
     pub cap: Duration,
 }

@@ -68,7 +68,6 @@ impl Outcome {
 pub enum AttemptEnd {
     /// With this code.
     Exited(i32),
-    /// By this signal.
     Signalled(i32),
     /// Its run deadline or its progress deadline passed.
     TimedOut,

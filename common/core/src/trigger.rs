@@ -15,7 +15,6 @@ pub const MAX_WAITING: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FiringEnd {
-    /// All of them succeeded.
     Success,
     /// At least one failed, timed out or was lost.
     Failure,
@@ -72,9 +71,7 @@ pub struct Child {
     pub job_id: String,
     /// Whether it takes submissions.
     pub enabled: bool,
-    /// Whether somebody paused it.
     pub paused: bool,
-    /// Whether it is gone.
     pub deleted: bool,
     /// Its definition, as it is stored.
     pub spec: Value,
@@ -87,9 +84,7 @@ pub struct Child {
 /// A job that triggers another, and by which ends.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Parent {
-    /// The job that triggers.
     pub job_id: String,
-    /// By which ends.
     pub on: TriggerOn,
 }
 
@@ -98,9 +93,7 @@ pub struct Parent {
 pub struct End {
     /// Of the row that tells it.
     pub id: i64,
-    /// The job whose run ended.
     pub parent: String,
-    /// The run.
     pub run_id: i64,
     /// The first of several runs that were made together.
     pub firing: Option<i64>,
@@ -119,17 +112,14 @@ pub struct End {
 /// How another parent stands.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Stand {
-    /// The other parent.
     pub parent: String,
     /// Why its end is still to come, if so.
     pub wait: Option<Wait>,
     /// How its firing ended, if it has.
     pub end: Option<FiringEnd>,
-    /// Its run.
     pub run_id: Option<i64>,
     /// The first of several runs that were made together.
     pub firing: Option<i64>,
-    /// Of its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
 }
@@ -160,7 +150,6 @@ pub enum Decision {
 /// A firing of the child, or the record of why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Firing {
-    /// The job that is triggered.
     pub job_id: String,
     /// The instant that its runs are for.
     pub due_at: Timestamp,
@@ -170,11 +159,9 @@ pub struct Firing {
     pub parent_run: i64,
     /// The run of each parent.
     pub parents: Map<String, Value>,
-    /// Of its runs.
     pub params: Map<String, Value>,
     /// Why it does not run: a word, and what people want to know beyond it.
     pub skip: Option<String>,
-    /// The ends that this settles.
     pub ends: Vec<i64>,
 }
 

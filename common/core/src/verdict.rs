@@ -20,13 +20,11 @@ pub const TAKEOVER: SignedDuration = SignedDuration::from_secs(10);
 /// What is known about the farm.
 #[derive(Clone, Debug, Default)]
 pub struct FarmFacts {
-    /// Whether agents may claim.
     pub claims_open: bool,
     /// Whether there is a job at all.
     pub any_job: bool,
     /// Whether there is a node at all.
     pub any_node: bool,
-    /// Nodes that may claim.
     pub ready: i64,
     /// Nodes whose machines refuse to start runs.
     pub blocked: Several<String>,
@@ -38,7 +36,6 @@ pub struct FarmFacts {
     pub due: Several<Waiting>,
     /// The oldest run that waits for a pool, a lock or a rate.
     pub gated: Several<Waiting>,
-    /// Nodes whose lease ran out.
     pub expired: Several<String>,
     /// Nodes that are lost.
     pub lost: Several<String>,
@@ -103,11 +100,8 @@ impl<T> Several<T> {
 /// A run held under a lease that is not as it should be.
 #[derive(Clone, Debug)]
 pub struct Stuck {
-    /// The run.
     pub run: i64,
-    /// Its job.
     pub job: String,
-    /// Where its attempt is.
     pub node: String,
     /// In which way it is stuck.
     pub how: String,
@@ -116,13 +110,9 @@ pub struct Stuck {
 /// A run that takes longer than usual.
 #[derive(Clone, Debug)]
 pub struct Slow {
-    /// The run.
     pub run: i64,
-    /// Its job.
     pub job: String,
-    /// Where it runs.
     pub node: String,
-    /// For so long.
     pub lasted: SignedDuration,
     /// What that is longer than.
     pub exceeded: Exceeded,
@@ -131,13 +121,9 @@ pub struct Slow {
 /// A run that has waited.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// The run.
     pub run: i64,
-    /// Its job.
     pub job: String,
-    /// For so long.
     pub waited: SignedDuration,
-    /// What it lacks.
     pub waits_for: WaitsFor,
 }
 
@@ -145,11 +131,8 @@ pub struct Waiting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// The run of this number.
     Run(i64),
-    /// The job of this name.
     Job(String),
-    /// The node of this address.
     Node(String),
     /// Jobs in a state, as lists of jobs name it.
     Jobs(String),
@@ -162,11 +145,8 @@ pub enum About {
 /// One thing that is not well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How bad it is.
     pub level: Level,
-    /// One sentence.
     pub text: String,
-    /// Where to look.
     pub about: About,
     /// What it names, each by itself; none where the whole farm stands still.
     #[serde(skip_deserializing)]

@@ -27,7 +27,6 @@ pub struct Gated {
     pub gate: String,
     /// Of the pool or the lock, where it is known.
     pub name: Option<String>,
-    /// Of the pool.
     pub size: Option<i64>,
     /// A run that holds it, its job and its node.
     pub holder: Option<(i64, String, String)>,

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// Whose processes and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// The user's number.
     pub uid: u32,
     /// The number of the user's own group.
     pub gid: u32,
@@ -22,9 +21,7 @@ pub struct Account {
 pub struct User {
     /// Numbers of the user and its group.
     pub account: Account,
-    /// The login name.
     pub name: CString,
-    /// The home directory.
     pub home: CString,
 }
 

@@ -1,7 +1,5 @@
 //! What is asked of the system: clocks, accounts, processes, the terminal, randomness.
 
-#![warn(missing_docs)]
-
 pub mod accounts;
 pub mod alarm;
 pub mod clock;

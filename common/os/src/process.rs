@@ -18,11 +18,8 @@ pub struct Stat {
     pub pid: i32,
     /// One letter, as in ps(1): `R`, `S`, `Z`, …
     pub state: char,
-    /// Its parent.
     pub ppid: i32,
-    /// Its process group.
     pub pgrp: i32,
-    /// Its session.
     pub session: i32,
     /// Its threads. The first one keeps its entry after its end until all others have ended.
     pub threads: u32,

@@ -25,7 +25,6 @@ const ASIDE: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 #[error("{why}; what is left of it is in {}", aside.display())]
 pub struct NotRemoved {
-    /// Where the rest is now.
     pub aside: PathBuf,
     /// The first thing that could not be removed.
     pub why: io::Error,

@@ -24,7 +24,6 @@ pub struct Entry {
     pub role: String,
     /// From which address that role was connected; none for a local socket.
     pub client: Option<String>,
-    /// What the connection called itself.
     pub application: Option<String>,
     /// The node that it is about, if it is about one.
     pub address: Option<String>,

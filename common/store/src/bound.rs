@@ -15,9 +15,7 @@ pub struct BoundNode {
     pub address: String,
     /// The only login that acts for it.
     pub login: String,
-    /// Who bound it.
     pub bound_by: String,
-    /// When it was bound.
     pub bound_at: Timestamp,
     /// No node of this address has been here yet.
     pub unseen: bool,

@@ -61,9 +61,7 @@ pub struct Db {
 /// Connections by what they do, for the gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolGauge {
-    /// Idle connections.
     pub idle: usize,
-    /// Connections in use.
     pub used: usize,
     /// The most that there may be.
     pub max: usize,

@@ -31,7 +31,6 @@ pub struct Epoch {
     pub cluster: Option<String>,
     /// The same of what answers now.
     pub server_now: String,
-    /// The cluster's identifier now.
     pub cluster_now: Option<String>,
     /// The highest within its epoch.
     pub fence: i64,

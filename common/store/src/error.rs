@@ -13,7 +13,6 @@ const PASSING: [&str; 6] = ["08", "40", "53", "55P", "57", "58"];
 
 /// Every failure of the store.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum StoreError {
     #[error("bad database URL: {0}")]
     Config(String),

@@ -21,7 +21,6 @@ pub enum Asked {
         /// How long it lasts from a renewal.
         ttl: Option<Duration>,
     },
-    /// Claims are closed.
     Closed,
 }
 

@@ -4,7 +4,7 @@
 //! straight to PostgreSQL or to a pooler that keeps prepared statements (so it is right behind any transaction pooler), is
 //! bounded in time on the client by dropping the connection, and turns row counts into enums.
 
-#![warn(missing_docs, unreachable_pub)]
+#![warn(unreachable_pub)]
 
 pub mod audit;
 pub mod bound;

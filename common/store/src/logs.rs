@@ -13,9 +13,7 @@ use super::error::StoreError;
 /// A piece of an attempt's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogChunk {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
     /// Position of its first byte in everything the attempt wrote to both streams; a jump is what was dropped.
     pub seq: i64,
@@ -23,7 +21,6 @@ pub struct LogChunk {
     pub stream: LogStream,
     /// By the agent's clock, for people.
     pub at: Timestamp,
-    /// What was written.
     pub bytes: Vec<u8>,
 }
 

@@ -9,13 +9,9 @@ use super::error::StoreError;
 /// Whose names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Of jobs.
     Jobs,
-    /// Of nodes: their addresses.
     Nodes,
-    /// Of pools.
     Pools,
-    /// Of runs: their numbers.
     Runs,
 }
 
@@ -24,7 +20,6 @@ pub enum Names {
 pub struct Name {
     /// As a command takes it.
     pub name: String,
-    /// What tells it from others.
     pub hint: Option<String>,
 }
 

@@ -11,7 +11,6 @@ pub enum Note {
         run_id: i64,
         /// Its job, as far as the notification tells.
         job: Option<String>,
-        /// How many.
         runs: i64,
         /// The node that is to take it; others may.
         node: Option<String>,
@@ -22,22 +21,11 @@ pub enum Note {
         seq: i64,
     },
     /// A held run is to be cancelled by the node at this address.
-    Cancel {
-        /// The run.
-        run_id: i64,
-        /// The node that holds it.
-        node: String,
-    },
+    Cancel { run_id: i64, node: String },
     /// A node's row was changed by hand (cordon, drain, resume).
-    Node {
-        /// That node.
-        address: String,
-    },
+    Node { address: String },
     /// Rows of this table job may wait. Sent by triggers of the user's own.
-    Rows {
-        /// The job's name.
-        job: String,
-    },
+    Rows { job: String },
     /// The listening connection was opened anew: anything may have been missed.
     Reconnected {
         /// It leads to PostgreSQL itself. A pooler between may keep notifications to itself without a word.

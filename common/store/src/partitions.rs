@@ -82,7 +82,6 @@ pub async fn drop_older_than(db: &Db, kept: Retention) -> Result<Vec<String>, St
 /// A partition as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Partition {
-    /// The partition's table.
     pub name: String,
     /// The table that it is a part of.
     pub parent: String,

@@ -18,7 +18,6 @@ use super::files::{self, AsRoot};
 pub enum Login {
     /// With which it runs the farm.
     Own,
-    /// That for users' rows.
     Rows,
     /// That with which the API changes definitions.
     Definitions,

@@ -71,11 +71,8 @@ pub struct GateFacts {
 /// A waiting run of a job, and the locks that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateWaiter {
-    /// The waiting run.
     pub run_id: i64,
-    /// The job's name.
     pub job_id: String,
-    /// All that it needs.
     pub locks: Vec<String>,
 }
 

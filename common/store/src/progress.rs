@@ -13,15 +13,10 @@ use super::protocol::set;
 /// What an attempt last reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
-    /// The node that runs it.
     pub address: String,
-    /// The session that holds it.
     pub session: i64,
     /// None: a sign of life only; the checkpoint before it stays.
     pub checkpoint: Option<String>,

@@ -8,7 +8,6 @@ use super::tokens::Role;
 /// The agent's settings for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxy {
-    /// Where it connects from.
     pub addresses: Vec<Network>,
     /// The name of the API token that it sends. No user gets a higher role than this token has.
     pub token_name: String,

@@ -17,9 +17,7 @@ pub struct Restriction {
     pub name: String,
     /// Names of jobs, or how they begin, with a `*` behind.
     pub jobs: Vec<String>,
-    /// Who set it.
     pub set_by: String,
-    /// When it was set.
     pub set_at: Timestamp,
 }
 

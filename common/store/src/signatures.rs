@@ -112,11 +112,9 @@ pub async fn forget_refusals(db: &Db, address: &str) -> Result<usize, StoreError
 pub struct Refusal {
     /// The revision that it would not run.
     pub rev: i64,
-    /// The node's address.
     pub address: String,
     /// What it said about the definition, the last time.
     pub why: String,
-    /// How many runs it refused.
     pub runs: i64,
     /// When it refused the first of them.
     pub first_at: Timestamp,

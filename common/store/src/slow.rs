@@ -15,11 +15,8 @@ use super::error::StoreError;
 pub struct Running {
     /// The run that is under way.
     pub run_id: i64,
-    /// The job's name.
     pub job_id: String,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The node that runs it.
     pub node: String,
     lasted_ms: i64,
 }

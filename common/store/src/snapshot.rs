@@ -122,9 +122,7 @@ impl FarmSnapshot {
 /// Runs of one job held by one node, in a state in which they should not be for long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Stuck {
-    /// The job's name.
     pub job_id: String,
-    /// The node that holds them.
     pub node: String,
     /// `expired`, `stalled` or `overrun`.
     pub state: String,
@@ -135,7 +133,6 @@ pub struct Stuck {
 /// A node whose session was ended by another agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Missing {
-    /// The node's address.
     pub address: String,
     /// Seconds since then.
     pub age: f64,
@@ -144,7 +141,6 @@ pub struct Missing {
 /// A job with runs that take longer than usual.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SlowJob {
-    /// The job's name.
     pub job_id: String,
     /// Seconds that the longest of them has taken.
     pub age: f64,
@@ -153,7 +149,6 @@ pub struct SlowJob {
 /// One job as its gauges show it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct JobPoint {
-    /// The job's name.
     pub job_id: String,
     /// The revision of the job's definition.
     pub rev: i64,
@@ -181,7 +176,6 @@ pub struct JobPoint {
 /// A revision's definition.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Spec {
-    /// The job's name.
     pub job_id: String,
     /// The revision of the job's definition.
     pub rev: i64,

@@ -28,23 +28,18 @@ pub struct ItemRow {
     pub outcome: String,
     /// The run whose failed line it is, in a replay.
     pub of_run: Option<i64>,
-    /// The attempt that recorded it.
     pub attempt: i32,
-    /// The node that ran it.
     pub address: Option<String>,
-    /// How often it failed.
     pub failures: i32,
     /// The line itself, in hex.
     pub line: String,
     /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
-    /// When its command ended.
     pub ended_at: Option<Timestamp>,
     /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
-    /// Why it ended so.
     pub reason: Option<String>,
     /// The end of what its command wrote, in hex.
     pub output: Option<String>,
@@ -57,7 +52,6 @@ pub struct ItemRow {
 /// Which recorded lines of a run are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The run of the stream.
     pub run_id: i64,
     /// Those after this one.
     pub after: i64,
@@ -74,14 +68,12 @@ pub struct Wanted<'a> {
 pub enum Replayed {
     /// A new run for so many of them; there may be more.
     Run {
-        /// The new run.
         run_id: i64,
         /// How many lines it runs again.
         items: i64,
     },
     /// None of them is left.
     Nothing,
-    /// There is no such run.
     NotFound,
     /// The job has been deleted, or is no stream any more.
     NoStream,

@@ -15,25 +15,18 @@ pub struct Server {
     pub version_num: i32,
     /// As the server tells it to people.
     pub version: String,
-    /// That of the database.
     pub encoding: String,
-    /// Its setting of that name.
     pub synchronous_commit: String,
-    /// Its setting of that name.
     pub synchronous_standby_names: String,
     /// Those that are connected now; 0 as well where this role may not see them.
     pub synchronous_standbys: i64,
-    /// Streaming ones of any kind.
     pub standbys: i64,
     /// Those of them of which this role sees no more than that they are there.
     pub hidden_standbys: i64,
     /// What the furthest one behind has not yet on its disk; None also where the server does not tell.
     pub standby_lag_bytes: Option<i64>,
-    /// Its setting of that name.
     pub fsync: bool,
-    /// Its setting of that name.
     pub full_page_writes: bool,
-    /// Its setting of that name.
     pub max_connections: i32,
     /// Connections of anybody to any database.
     pub connections: i64,
@@ -52,7 +45,6 @@ pub struct Snapshot {
     pub what: String,
     /// The session, transaction or slot that holds it.
     pub who: String,
-    /// How many transactions began since.
     pub transactions: i64,
     /// Of the oldest of all, which may be another one: unknown for replication slots, and for others' sessions without the role
     /// pg_read_all_stats.
@@ -77,7 +69,6 @@ pub struct Rights {
     pub missing: Vec<String>,
     /// Whether the role for applications is there and may submit.
     pub submitter: bool,
-    /// Whom the schema belongs to.
     pub owner: String,
     /// Whether that role is a superuser.
     pub owner_is_superuser: bool,

@@ -67,7 +67,6 @@ pub async fn describe(db: &Db, schema: &str, name: &str) -> Result<Vec<Column>, 
 /// A table job as `farmhand doctor` sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableSurvey {
-    /// The job's name.
     pub job_id: String,
     /// As the definition has it.
     pub table: Value,

@@ -19,11 +19,8 @@ pub struct TokenRow {
     pub token_id: i64,
     /// Unique among those that are not revoked.
     pub name: String,
-    /// What its bearer may do.
     pub role: Role,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// Who made it.
     pub created_by: String,
     /// When it ceases to be good.
     pub expires_at: Timestamp,
@@ -97,22 +94,17 @@ pub enum Standing {
     Good,
     /// Its time is over.
     Expired,
-    /// Somebody revoked it.
     Revoked,
 }
 
 /// Whose credential it is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Known {
-    /// The token's number.
     pub token_id: i64,
-    /// The token's name.
     pub name: String,
-    /// What its bearer may do.
     pub role: Role,
     /// The hash that was found, in hex.
     pub hash: String,
-    /// Whether it can be used.
     pub standing: Standing,
     /// The jobs that it is restricted to; None: all.
     pub jobs: Option<Vec<String>>,

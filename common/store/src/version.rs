@@ -61,13 +61,11 @@ pub(crate) const SCHEMA: &str = concat!(
 /// A step as the database remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// Its number.
     pub version: i32,
     /// What it does, in a word or two.
     pub name: String,
     /// A hash of its statements; another one means that this binary has other ones.
     pub checksum: String,
-    /// When it was applied.
     pub applied_at: Timestamp,
 }
 

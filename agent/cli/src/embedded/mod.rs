@@ -17,7 +17,6 @@ pub(crate) use server::{LEAVE, LOOK, end_with_parent, private_log};
 
 /// Why there is no embedded PostgreSQL, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum EmbeddedError {
     #[error(
         "PostgreSQL's server programs are not on this machine (looked on PATH and in /usr/lib/postgresql)"

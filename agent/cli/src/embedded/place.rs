@@ -20,9 +20,7 @@ pub struct Place {
     pub(super) unfinished: PathBuf,
     /// Where an earlier cluster was moved, whose farm's directory somebody has removed.
     pub put_aside: Option<PathBuf>,
-    /// The directory of its socket.
     pub sockets: PathBuf,
-    /// Its server log.
     pub log: PathBuf,
     /// The user to become; `None` when this process is not root and stays who it is.
     pub(super) user: Option<Account>,

@@ -10,13 +10,9 @@ use serde_json::Value;
 /// A definition to be stored.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The job's name.
     pub name: String,
-    /// The whole definition.
     pub spec: JobSpec,
-    /// Where it comes from.
     pub source: String,
-    /// Who vouches for it.
     pub signed: Option<Signed>,
 }
 

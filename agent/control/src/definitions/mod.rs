@@ -62,11 +62,9 @@ pub struct Plan {
     present: Present,
     pool_rows: Vec<PoolItem>,
     target_rows: Vec<TargetRow>,
-    /// What happens to pools.
     pub pools: Vec<Step>,
     /// What happens to targets of messages.
     pub targets: Vec<Step>,
-    /// What happens to jobs.
     pub jobs: Vec<Step>,
 }
 
@@ -89,7 +87,6 @@ pub struct Changes {
 pub struct Tables {
     /// What will make a job slow.
     pub warnings: Vec<String>,
-    /// What makes one impossible.
     pub refusal: Option<Refusal>,
 }
 

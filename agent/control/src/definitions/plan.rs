@@ -58,11 +58,8 @@ impl Step {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
-    /// A job.
     JobId(String),
-    /// A pool.
     Pool(String),
-    /// A target of messages.
     Target(String),
 }
 
@@ -132,7 +129,6 @@ pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> 
 pub(super) struct Shared<'a, V> {
     pub name: &'a str,
     pub source: &'a str,
-    /// That name it.
     pub jobs: &'a [String],
     pub value: V,
 }

@@ -12,7 +12,6 @@ use farmhand_os::process::{self, Stat};
 /// A task all of whose processes sleep, at least one of them for a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asleep {
-    /// Files of the flow's directory.
     pub files: BTreeSet<OsString>,
     /// Every thread, and how often it was switched: as long as that is the same, it has not run.
     threads: BTreeSet<(PathBuf, String)>,

@@ -25,7 +25,6 @@ pub struct Source {
 
 /// Why there is no flow.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum LoadError {
     #[error("{} cannot be read", path.display())]
     Io { path: PathBuf, source: io::Error },

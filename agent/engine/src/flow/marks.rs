@@ -14,7 +14,6 @@ const MAX: u64 = 64 << 10;
 /// A task that asks for a name to be marked as provided.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// The task that asks.
     pub task: String,
     /// The name that it says is ready.
     pub name: String,

@@ -22,7 +22,6 @@ pub(crate) struct Output {
     file: File,
     read: u64,
     partial: Vec<u8>,
-    /// The file was emptied.
     emptied: bool,
     /// Bytes that were thrown away and not shown, and how many of them were told of.
     lost: u64,

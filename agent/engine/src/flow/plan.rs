@@ -29,7 +29,6 @@ pub struct Plan {
 /// A task with what it waits for, as a plan shows it.
 #[derive(Debug, Serialize)]
 pub struct PlannedTask {
-    /// The task's name.
     pub name: String,
     /// Tasks that must have succeeded, marks replaced by their providers.
     pub requires: Vec<String>,
@@ -47,7 +46,6 @@ pub struct PlannedTask {
     pub level: Option<usize>,
     /// Why it is left out; none when it is not.
     pub left_out: Option<String>,
-    /// Where it is defined.
     #[serde(flatten)]
     pub at: Place,
 }

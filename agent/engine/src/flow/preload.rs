@@ -60,7 +60,6 @@ done"#;
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be preloaded", library.display())]
 pub struct PreloadError {
-    /// The library's file.
     pub library: PathBuf,
     /// What is wrong with it.
     pub why: String,

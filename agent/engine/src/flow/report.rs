@@ -39,7 +39,6 @@ pub struct Report {
     pub interrupted: bool,
     /// Why the engine gave up; none when it did not.
     pub trouble: Option<String>,
-    /// The flow's own directory.
     pub dir: RunDir,
 }
 

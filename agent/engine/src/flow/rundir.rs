@@ -31,7 +31,6 @@ const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// Why a flow cannot use its directory.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum RunDirError {
     #[error("the flow's directory {} cannot be used", path.display())]
     Io { path: PathBuf, source: io::Error },

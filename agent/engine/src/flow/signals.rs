@@ -15,7 +15,6 @@ pub struct Ended(i32);
 pub struct Exit {
     /// Its exit code; none when a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it.
     pub signal: Option<i32>,
     /// Unknown for what a shell of ours waited for.
     pub cpu: Option<Duration>,

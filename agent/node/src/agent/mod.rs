@@ -47,7 +47,6 @@ const EVENT_ROWS: usize = 10_000;
 
 /// Why an agent could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum AgentError {
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -104,11 +103,9 @@ pub enum Ended {
 pub struct Served {
     /// Where what is served says what happened.
     pub events: Events,
-    /// The agent's connections.
     pub db: Db,
     /// Whether the agent holds a session.
     pub health: Health,
-    /// The node's address.
     pub address: String,
 }
 

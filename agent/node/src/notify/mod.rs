@@ -45,7 +45,6 @@ const RECORDS: usize = 5;
 /// What this machine's configuration says about telling people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// Where targets' files are.
     pub secrets_dir: std::path::PathBuf,
     /// The mail server; without one no mail is sent.
     pub smtp: Option<Smtp>,

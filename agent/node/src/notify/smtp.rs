@@ -20,7 +20,6 @@ const CONVERSATION: Duration = Duration::from_secs(60);
 /// How mail leaves this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smtp {
-    /// The mail server's name.
     pub host: String,
     /// The port on which it takes mail.
     pub port: u16,
@@ -30,7 +29,6 @@ pub struct Smtp {
     pub user: Option<String>,
     /// Read anew for each mail.
     pub password_file: Option<PathBuf>,
-    /// The sender.
     pub from: String,
 }
 

@@ -16,7 +16,6 @@ use farmhand_warden_client::wire::{AttemptId, AttemptResult, KillReason, Kind};
 /// An attempt to follow, or one that ended.
 pub(crate) enum Report {
     Follow(Followed),
-    /// The warden has started it.
     Started {
         me: LeaseIdentity,
         attempt: protocol::Attempt,

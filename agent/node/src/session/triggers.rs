@@ -13,7 +13,6 @@ use farmhand_telemetry::events::Event;
 #[derive(Default)]
 pub(crate) struct TriggerDispatcher {
     parents: HashMap<String, Vec<String>>,
-    /// Parents that ended here.
     ended: BTreeSet<String>,
     /// Something is undone that others left behind.
     left_behind: bool,

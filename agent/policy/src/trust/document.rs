@@ -17,7 +17,6 @@ const LONGEST: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// The job that it defines.
     pub job: String,
     /// Grows with every signature for the job; nodes refuse what is below the highest they have seen.
     pub serial: u64,

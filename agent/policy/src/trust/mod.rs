@@ -28,7 +28,6 @@ pub enum Trust {
     Keys {
         /// The list's path, for messages.
         file: String,
-        /// Whose signatures count.
         keys: Vec<PublicKey>,
     },
     /// The list cannot be used: nothing is executed.
@@ -40,7 +39,6 @@ pub enum Trust {
 
 /// Why a definition is not executed here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum Refused {
     #[error("not signed by a trusted key: the definition has no signature")]
     Unsigned,
@@ -71,7 +69,6 @@ pub struct Vouched {
     pub serial: u64,
     /// The definition, as it was signed.
     pub spec: JobSpec,
-    /// The name of the key.
     pub key: String,
 }
 

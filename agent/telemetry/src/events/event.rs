@@ -13,13 +13,9 @@ use crate::snapshot::SlowRun;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// This agent opened a session, and with it the node's lease.
-    SessionOpened {
-        /// The new session's number.
-        session: i64,
-    },
+    SessionOpened { session: i64 },
     /// This agent goes on with a session that an earlier agent opened and whose warden still runs.
     SessionAdopted {
-        /// The session's number.
         session: i64,
         /// How many attempts the warden was running.
         attempts: usize,
@@ -32,10 +28,7 @@ pub enum Event {
         runs: usize,
     },
     /// Another agent expired this agent's session.
-    SessionLost {
-        /// The session that is over.
-        session: i64,
-    },
+    SessionLost { session: i64 },
     /// A copy of this machine uses the session, too: both end what they run.
     SessionShared {
         /// The session that two agents use.
@@ -43,14 +36,12 @@ pub enum Event {
     },
     /// This agent ended its own session.
     SessionClosed {
-        /// The session that ended.
         session: i64,
         /// How many of its runs other nodes may now claim.
         freed: usize,
     },
     /// A newer agent has taken the warden over.
     Superseded,
-    /// The lease was renewed.
     Renewed {
         /// Fraction of the TTL.
         remaining: f64,
@@ -63,13 +54,7 @@ pub enum Event {
         error: String,
     },
     /// All processes were ended by the kernel or by us because the lease could not be renewed in time.
-    LeaseLapsed {
-        /// The session whose lease lapsed.
-        session: i64,
-        /// How many attempts were ended.
-        attempts: usize,
-    },
-    /// This agent claimed a run.
+    LeaseLapsed { session: i64, attempts: usize },
     Claimed {
         /// The attempt that the claim made.
         attempt: AttemptRef,
@@ -78,7 +63,6 @@ pub enum Event {
         /// Why another attempt of it had been lost; none for a run that is no takeover.
         takeover: Option<TakeoverCause>,
     },
-    /// A claim statement came back.
     ClaimTook {
         /// Its round trip.
         took: Duration,
@@ -88,14 +72,12 @@ pub enum Event {
         /// The kind of run that was sought, as metrics say it.
         kind: &'static str,
     },
-    /// A claim statement failed.
     ClaimFailed {
         /// What the database or the connection said.
         error: String,
     },
     /// An attempt's command runs.
     Started {
-        /// The attempt that started.
         attempt: AttemptRef,
         /// The process that the warden started for it.
         pid: i32,
@@ -113,7 +95,6 @@ pub enum Event {
     },
     /// An attempt failed, and its run is to be tried again.
     Retrying {
-        /// The attempt that failed.
         attempt: AttemptRef,
         /// How it ended, as rows and metrics say it.
         outcome: &'static str,
@@ -121,15 +102,9 @@ pub enum Event {
         delay: Duration,
     },
     /// We ended it, or its warden died: as `on_lost` says.
-    AttemptLost {
-        /// The attempt that is lost.
-        attempt: AttemptRef,
-        /// What ended it.
-        why: &'static str,
-    },
+    AttemptLost { attempt: AttemptRef, why: &'static str },
     /// An attempt took too long and is ended.
     TimedOut {
-        /// The attempt that is ended.
         attempt: AttemptRef,
         /// Whether it made no progress for too long; else it ran past its timeout.
         progress: bool,
@@ -138,14 +113,12 @@ pub enum Event {
     Released {
         /// The session that had claimed them.
         session: i64,
-        /// How many.
         runs: usize,
         /// Why they were not started.
         why: &'static str,
     },
     /// A write about an attempt was refused: the run had moved on.
     Fenced {
-        /// The statement that was refused.
         op: &'static str,
         /// The run that the write was about.
         run_id: i64,
@@ -158,7 +131,6 @@ pub enum Event {
     FenceKill {
         /// The run of the attempt that was ended.
         run_id: i64,
-        /// Which attempt of the run.
         attempt: i32,
         /// Why it was no longer this agent's to run.
         why: &'static str,
@@ -169,7 +141,6 @@ pub enum Event {
         attempt: AttemptRef,
         /// The user that the job names.
         user: String,
-        /// What the policy forbids.
         why: String,
     },
     /// No trusted key vouches for what this node was to execute, or its run has a key that its job does not take.
@@ -185,7 +156,6 @@ pub enum Event {
         attempt: AttemptRef,
         /// The name by which the job limits it.
         name: String,
-        /// The child's process.
         pid: i32,
         /// Which limit it went over, as a sentence.
         what: String,
@@ -198,28 +168,19 @@ pub enum Event {
         processes: u32,
     },
     /// Processes of an attempt do not end by SIGKILL.
-    Unkillable {
-        /// The run of that attempt.
-        run_id: i64,
-        /// Which attempt of the run.
-        attempt: i32,
-    },
+    Unkillable { run_id: i64, attempt: i32 },
     /// A run takes longer than usual; said once.
     RunSlow(SlowRun),
     /// Due instants of a job made no runs.
     Skipped {
-        /// The job.
         job_id: String,
         /// Why, as the record of the skip says it.
         reason: String,
-        /// How many due instants.
         count: u64,
     },
     /// This agent expired another node's session.
     Expired {
-        /// The silent node.
         address: String,
-        /// Its session that ended.
         session: i64,
         /// How long this agent had seen no renewal of it.
         silent: Duration,
@@ -233,13 +194,9 @@ pub enum Event {
     },
     /// A run that outlived its node's lease by a hold is free.
     HoldReleased {
-        /// The run.
         run_id: i64,
-        /// The attempt that was held.
         attempt: i32,
-        /// The node that held it.
         address: String,
-        /// The session of that node.
         session: i64,
     },
     /// Runs waited for a lock. Its holder, a named lease, was no longer renewed.
@@ -252,10 +209,7 @@ pub enum Event {
         login: String,
     },
     /// Runs were free that ended sessions had claimed.
-    Swept {
-        /// How many.
-        freed: usize,
-    },
+    Swept { freed: usize },
     /// Each-node runs whose node is gone.
     Abandoned {
         /// How many are lost.
@@ -276,20 +230,11 @@ pub enum Event {
         to: i64,
     },
     /// The machine refuses to start processes.
-    StartsRefused {
-        /// What the system said.
-        why: String,
-    },
+    StartsRefused { why: String },
     /// A process started again on a machine that had refused it.
-    StartsResumed {
-        /// How long it had refused.
-        after: Duration,
-    },
+    StartsResumed { after: Duration },
     /// The machine's clock began or ceased to tick at another rate than its own.
-    ClockSlewed {
-        /// Whether it is slewed now.
-        slewed: bool,
-    },
+    ClockSlewed { slewed: bool },
     /// The database answers, after so long if it had been away.
     DatabaseUp {
         /// How long it had not answered; none for the first answer to this agent.
@@ -299,7 +244,6 @@ pub enum Event {
     DatabaseAway,
     /// A statement failed.
     DatabaseDown {
-        /// The statement's name.
         op: &'static str,
         /// The class of the error, as metrics say it.
         class: &'static str,
@@ -313,18 +257,14 @@ pub enum Event {
     },
     /// What a job left behind stays on the disk.
     NotRemoved {
-        /// The run whose files stay.
         run_id: i64,
-        /// Which attempt of the run.
         attempt: i32,
-        /// What the system said.
         error: String,
     },
     /// Output of an attempt was not kept.
     OutputDropped {
         /// The run whose output it was.
         run_id: i64,
-        /// Which attempt of the run.
         attempt: i32,
         /// How much is lost, in bytes.
         bytes: u64,
@@ -353,10 +293,7 @@ pub enum Event {
         error: String,
     },
     /// Rows of a table job wait whose key is NULL.
-    RowsWithoutKey {
-        /// The table job.
-        job_id: String,
-    },
+    RowsWithoutKey { job_id: String },
     /// The configuration was read again; what is named waits for a restart.
     Reloaded {
         /// The settings that changed and are read only at a start.
@@ -373,15 +310,11 @@ pub enum Event {
         why: &'static str,
     },
     /// The drain's deadline passed: these are ended, to run elsewhere.
-    DrainDeadline {
-        /// How many attempts are ended.
-        attempts: usize,
-    },
+    DrainDeadline { attempts: usize },
     /// A node that was told to drain runs nothing any more.
     Drained,
     /// People were told, or not.
     Told(Told),
-    /// The API answered a request.
     Answered {
         /// The HTTP status of the answer.
         status: u16,
@@ -395,7 +328,6 @@ pub enum Event {
     Refused(Refused),
     /// A regular task of the farm was done or failed.
     Housekeeping {
-        /// Which task.
         task: &'static str,
         /// What went wrong; none when it was done.
         error: Option<String>,

@@ -22,7 +22,6 @@ pub struct Refused {
     pub method: String,
     /// Of the latest.
     pub path: String,
-    /// How many were turned away.
     pub times: u64,
 }
 

@@ -15,24 +15,18 @@ use crate::metrics::Metrics;
 pub enum Told {
     /// A message was taken by the service of its target.
     Delivered {
-        /// The target's name.
         target: String,
-        /// How it was sent.
         channel: Channel,
-        /// What it is about.
         topic: Topic,
         /// The job that it is about; none when it is about no single job.
         job_id: Option<String>,
-        /// What was refused of it.
         complaint: Option<String>,
     },
     /// A message was not taken.
     NotDelivered {
-        /// The target's name.
         target: String,
         /// How it was to be sent.
         channel: Channel,
-        /// What it is about.
         topic: Topic,
         /// The job that it is about; none when it is about no single job.
         job_id: Option<String>,
@@ -51,10 +45,7 @@ pub enum Told {
         error: Option<String>,
     },
     /// Targets want mail, and this agent cannot send any.
-    NoMail {
-        /// Their names.
-        targets: Vec<String>,
-    },
+    NoMail { targets: Vec<String> },
     /// The farm does not do its work, so nobody outside is told that it does.
     PingWithheld {
         /// What the farm does not do.

@@ -22,7 +22,6 @@ use farmhand_policy::trust::Trust;
 /// What an agent is to be held to when it has given its rights up.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The agent's state directory.
     pub state_dir: PathBuf,
     /// The policy file; none when the node has none.
     pub policy: Option<PathBuf>,

@@ -13,7 +13,6 @@ use crate::wire::{AttemptId, Kind, Serving};
 /// The first message, from the agent that still is root. Agent and helper are always of one release: they are one binary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// The agent's state directory.
     pub state_dir: PathBuf,
     /// What [`Request::File`] may be about.
     pub files: Files,
@@ -26,17 +25,14 @@ pub type Files = BTreeMap<Purpose, PathBuf>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// The agent's settings.
     Settings,
     /// The database's URL, as a systemd credential.
     Database,
-    /// The password of the database.
     DatabasePassword,
     /// The certificates that the database's server is verified with.
     DatabaseRoot,
     /// The certificate that the agent shows to the database.
     DatabaseCertificate,
-    /// The key of that certificate.
     DatabaseKey,
     /// The password of the login that touches users' tables.
     RowsDatabasePassword,
@@ -44,7 +40,6 @@ pub enum Purpose {
     RowsDatabaseRoot,
     /// The certificate that is shown for it.
     RowsDatabaseCertificate,
-    /// The key of that certificate.
     RowsDatabaseKey,
     /// The password of the login that changes definitions.
     DefinitionsDatabasePassword,
@@ -52,11 +47,9 @@ pub enum Purpose {
     DefinitionsDatabaseRoot,
     /// The certificate that is shown for it.
     DefinitionsDatabaseCertificate,
-    /// The key of that certificate.
     DefinitionsDatabaseKey,
     /// The certificate of the API and the page.
     Certificate,
-    /// The key of that certificate.
     CertificateKey,
     /// The password of the mail server.
     MailPassword,
@@ -72,14 +65,11 @@ pub enum Request {
     Kinds,
     /// A connection to the living warden of a kind.
     Connect {
-        /// Which of the node's wardens.
         kind: Kind,
     },
     /// A new warden, and a connection to it.
     Start {
-        /// Which of the node's wardens.
         kind: Kind,
-        /// The lease that it serves.
         serving: Serving,
         /// The node whose lease that is.
         address: String,
@@ -92,35 +82,25 @@ pub enum Request {
     },
     /// SIGKILL for a warden that it handed a connection of over.
     Kill {
-        /// The warden's process.
         pid: i32,
     },
     /// Answered when neither reaper nor warden of this kind lives and what they left is ended.
     Gone {
-        /// Which of the node's wardens.
         kind: Kind,
     },
-    /// Removes an ended attempt's directory.
     Remove {
-        /// The warden that ran it.
         kind: Kind,
-        /// The attempt that ended.
         id: AttemptId,
     },
     /// The record that the engine of an attempt keeps, open for reading.
     Record {
-        /// The warden that runs it.
         kind: Kind,
-        /// The attempt.
         id: AttemptId,
-        /// Which of its records.
         record: Record,
     },
     /// Keeps how far an attempt's lines have been sent, for the next agent.
     Mark {
-        /// The warden that runs it.
         kind: Kind,
-        /// The attempt.
         id: AttemptId,
         /// The numbers of [`crate::mark::SentSoFar`], as the file has them.
         sent: [u64; 4],
@@ -138,7 +118,6 @@ pub enum Request {
 pub enum Reply {
     /// Those that have ever lived here.
     Kinds {
-        /// The kinds of those wardens.
         kinds: Vec<Kind>,
     },
     /// With the connection.
@@ -151,17 +130,14 @@ pub enum Reply {
     Busy,
     /// Neither reaper nor warden lives any more.
     Gone {
-        /// What was left of them.
         gone: Gone,
     },
     /// With the open file; without one there is none yet.
     Record,
     /// The file's content.
     Text {
-        /// All of it.
         text: String,
     },
-    /// What was asked is done.
     Done,
     /// What was asked is not done.
     Failed {

@@ -8,7 +8,6 @@ pub const MAX_FRAME: usize = 8 << 20;
 
 /// Bytes that are no message.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum FrameError {
     #[error("a message of {0} bytes; at most {MAX_FRAME} are allowed")]
     TooLong(usize),

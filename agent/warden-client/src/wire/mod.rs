@@ -78,9 +78,7 @@ impl Kind {
 /// the first is gone from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptId {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
 }
 
@@ -113,7 +111,6 @@ impl std::fmt::Display for AttemptId {
 /// The one lease a warden serves in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
-    /// The session's number.
     pub session: i64,
     /// The agent start that opened it.
     pub incarnation: Uuid,
@@ -127,7 +124,6 @@ pub enum KillReason {
     Timeout,
     /// Silent for longer than `progress_timeout_ms`.
     Progress,
-    /// Somebody cancelled the run.
     Cancel,
     /// The run is no longer this session's.
     Fenced,
@@ -153,7 +149,6 @@ pub enum Request {
     Hello {
         /// The version of this format that the agent speaks.
         protocol: u32,
-        /// The agent's process.
         agent_pid: i32,
         /// Refused with [`Refusal::WrongLife`] when the warden serves another.
         expect: Option<Serving>,
@@ -176,7 +171,6 @@ pub enum Request {
     },
     /// Ends an attempt.
     Kill {
-        /// Which one.
         id: AttemptId,
         /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
@@ -236,7 +230,6 @@ pub enum Reply {
     },
     /// The attempt runs.
     Spawned {
-        /// The process of its command.
         pid: i32,
         /// It had been started by an earlier request.
         already: bool,
@@ -270,13 +263,11 @@ pub struct Identity {
     pub version: String,
     /// Which of the node's wardens it is.
     pub kind: Kind,
-    /// The lease that it serves.
     pub serving: Serving,
     /// Of the node whose lease that is.
     pub address: String,
     /// Counts hellos; 0 before the first.
     pub generation: u64,
-    /// Its process.
     pub warden_pid: i32,
     /// Read anew for every answer: it changes when the reaper is gone.
     pub reaper_pid: i32,
@@ -322,7 +313,6 @@ pub enum Event {
     Exited(Box<AttemptReport>),
     /// At most one a second per attempt, the latest.
     Progress {
-        /// The attempt.
         id: AttemptId,
         /// Its newest checkpoint; none when it has only shown signs of life.
         checkpoint: Option<String>,
@@ -337,12 +327,7 @@ pub enum Event {
         kill: ChildKill,
     },
     /// Processes of an attempt do not end by SIGKILL.
-    Unkillable {
-        /// The attempt.
-        id: AttemptId,
-        /// The processes that stay.
-        pids: Vec<i32>,
-    },
+    Unkillable { id: AttemptId, pids: Vec<i32> },
     /// A newer agent took over. The last message on this connection.
     Superseded {
         /// The count of hellos that the newer agent's makes.
@@ -355,7 +340,6 @@ pub enum Event {
 pub struct FromAgent {
     /// Counts the requests of one connection.
     pub seq: u64,
-    /// What is asked.
     pub request: Request,
 }
 
@@ -365,7 +349,6 @@ pub struct FromAgent {
 pub enum FromWarden {
     /// The answer to a request.
     Reply {
-        /// The number of that request.
         seq: u64,
         /// What was done, or why nothing was.
         result: Result<Reply, Refusal>,

@@ -13,11 +13,8 @@ use super::hex_bytes;
 /// What a warden needs to start an attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpawnRequest {
-    /// The attempt to start.
     pub id: AttemptId,
-    /// The fence of its claim.
     pub fence: i64,
-    /// What it executes.
     pub command: Command,
     /// The environment. The warden adds `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`, and HOME, LOGNAME, SHELL and
     /// USER of the user where they are not in it.
@@ -68,9 +65,7 @@ pub struct SpawnRequest {
 pub struct Order {
     /// The run, as its claim returned it.
     pub claimed: Claimed,
-    /// The node that claimed it.
     pub address: String,
-    /// The session that claimed it.
     pub session: i64,
     /// The number of its slot on the node.
     pub slot: u32,

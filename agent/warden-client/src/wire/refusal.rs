@@ -7,7 +7,6 @@ use super::{AttemptId, PROTOCOL, Serving};
 /// Why a warden does not do what it was asked.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum Refusal {
     #[error("say hello first")]
     NoHello,

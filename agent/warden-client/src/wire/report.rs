@@ -24,15 +24,11 @@ pub enum State {
 /// An attempt as its warden knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttemptReport {
-    /// The attempt.
     pub id: AttemptId,
-    /// The fence of its claim.
     pub fence: i64,
-    /// How far it has come.
     pub state: State,
     /// Killed, but the kernel cannot end it: stays held, and is an alert.
     pub unkillable: bool,
-    /// The process of its command.
     pub pid: i32,
     /// When it was started, in milliseconds since 1970.
     pub started_wall_ms: i64,
@@ -44,7 +40,6 @@ pub struct AttemptReport {
     pub child_kills: Vec<ChildKill>,
     /// As it was given, in a listing; null in a notice.
     pub extra: serde_json::Value,
-    /// When ended.
     pub result: Option<AttemptResult>,
 }
 
@@ -52,14 +47,10 @@ pub struct AttemptReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ending {
-    /// It exited by itself.
     Exited {
-        /// Its exit code.
         code: i32,
     },
-    /// A signal ended it.
     Signaled {
-        /// The signal's number.
         signal: i32,
         /// Whether it left a core dump.
         core: bool,
@@ -71,7 +62,6 @@ pub enum Ending {
 /// The command never ran. `exit_code` is what a shell would have said: 127 not found, 126 otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFailure {
-    /// What was being prepared.
     pub stage: Stage,
     /// The program, directory or user concerned.
     pub subject: String,
@@ -87,7 +77,6 @@ pub struct StartFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Entering its cgroup.
     Cgroup,
     /// Making the namespaces that it asked for.
     Isolation,
@@ -105,13 +94,9 @@ pub enum Stage {
     RunDir,
     /// Entering the working directory.
     Cwd,
-    /// Setting its limits.
     Limits,
-    /// Setting its nice value.
     Nice,
-    /// Setting up its descriptors.
     Descriptors,
-    /// Executing the command.
     Exec,
 }
 
@@ -202,9 +187,7 @@ pub struct ChildKill {
     pub number: u64,
     /// The name by which the job limits it.
     pub name: String,
-    /// The child's process.
     pub pid: i32,
-    /// The limit that it exceeded.
     pub why: KillWhy,
     /// When it was ended, in milliseconds since 1970.
     pub wall_ms: i64,
@@ -218,14 +201,11 @@ pub enum KillWhy {
     Age {
         /// For how many milliseconds.
         ms: u64,
-        /// How many it may.
         most_ms: u64,
     },
-    /// It used too much memory.
     Memory {
         /// How many bytes.
         bytes: u64,
-        /// How many it may.
         most: u64,
     },
 }

@@ -30,7 +30,6 @@ pub struct Remote(pub IpAddr);
 pub struct Caller {
     /// The token's name, or that of the user whom the trusted proxy names.
     pub name: String,
-    /// What the caller may do.
     pub role: Role,
     /// The jobs that the token may act on; None: all.
     pub jobs: Option<Vec<String>>,

@@ -13,7 +13,6 @@ pub enum Line {
     Comment(String),
     /// Holds for the lines below it.
     Variable {
-        /// Its name.
         name: String,
         /// Its value, without quotes.
         value: String,
@@ -35,7 +34,6 @@ pub struct Task {
     pub user: Option<String>,
     /// `user:group` or `user/class`: what follows the user.
     pub group: Option<String>,
-    /// What the shell gets.
     pub command: String,
     /// What stands after the first `%`.
     pub stdin: Option<String>,

@@ -17,7 +17,6 @@ pub struct Started {
     pub at: Timestamp,
     /// As the log calls the machine.
     pub host: String,
-    /// What it was.
     pub what: What,
 }
 
@@ -26,7 +25,6 @@ pub struct Started {
 pub enum What {
     /// By cron.
     Command {
-        /// Who it ran as.
         user: String,
         /// As cron wrote it, without the blanks around it.
         command: String,

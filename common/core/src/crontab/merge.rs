@@ -48,7 +48,7 @@ pub(super) struct Same {
 pub(super) struct Times<'a>(BTreeMap<(&'a str, Same), usize>);
 
 impl<'a> Times<'a> {
-    pub fn next(&mut self, host: &'a str, same: Same) -> (Same, usize) {
+    pub(super) fn next(&mut self, host: &'a str, same: Same) -> (Same, usize) {
         let times = self.0.entry((host, same.clone())).or_default();
         *times += 1;
         (same, *times)

@@ -26,9 +26,7 @@ pub use crate::import::{Import, Imported, Invalid, Machine, Note, Report};
 pub struct File {
     /// As people know it: its path.
     pub name: String,
-    /// What it says.
     pub text: String,
-    /// Whose it is.
     pub owner: Owner,
     /// Where its jobs are to run.
     pub place: Place,

@@ -22,7 +22,6 @@ pub struct Recorded {
     pub reason: String,
     /// The first of them.
     pub first: Timestamp,
-    /// The last of them.
     pub last: Timestamp,
 }
 
@@ -89,9 +88,7 @@ pub struct Single {
 /// A job's comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// The job.
     pub job_id: String,
-    /// Instants that both have.
     pub both: u64,
     /// Cron alone ran it.
     pub only_cron: Vec<Single>,
@@ -103,7 +100,6 @@ pub struct Compared {
     pub without_log: BTreeSet<String>,
     /// As whom cron ran it, of a job that names no user.
     pub ran_as: BTreeSet<String>,
-    /// What that means.
     pub verdict: Verdict,
 }
 
@@ -114,11 +110,8 @@ pub struct Unknown {
     pub user: String,
     /// As the log has it.
     pub command: String,
-    /// Where.
     pub nodes: BTreeSet<String>,
-    /// How often.
     pub count: u64,
-    /// When last.
     pub last: Timestamp,
 }
 
@@ -127,7 +120,6 @@ pub struct Unknown {
 pub struct Comparison {
     /// In the order of the jobs.
     pub jobs: Vec<Compared>,
-    /// In the order of commands.
     pub unknown: Vec<Unknown>,
 }
 

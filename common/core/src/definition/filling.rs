@@ -24,7 +24,6 @@ pub struct Filling {
     pub slot: u32,
     /// RFC 3339, as `FARMHAND_DUE`.
     pub due: String,
-    /// Of a table job's row.
     pub key: Option<String>,
 }
 

@@ -54,10 +54,6 @@ pub struct Scripts {
 /// One task of a job file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(
-    missing_docs,
-    reason = "fields are named as the keys of tasks, which `keys.rs` describes"
-)]
 pub struct TaskSpec {
     /// A task without one is a name to wait for.
     pub command: Option<Command>,

@@ -47,7 +47,6 @@ pub(super) enum Kind {
     Table(&'static str, &'static Keys),
     /// A string like this, which is the table's first key, or a table.
     TextOr(&'static str, Rule<String>, &'static Keys),
-    /// A list of tables.
     List(&'static Keys),
     /// Tables by names that people choose.
     Tables(&'static Keys),

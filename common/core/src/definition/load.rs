@@ -18,7 +18,6 @@ use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 pub struct JobDefinition {
     /// As in `[job.NAME]`.
     pub name: String,
-    /// What is stored of it.
     pub spec: JobSpec,
     /// The names in its `triggered_by`, with their places.
     pub parents: Vec<(String, Range<usize>)>,

@@ -16,7 +16,6 @@ const MOST_STARTS: u32 = 10_000;
 /// At most `count` starts of a job within any `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many starts.
     pub count: u32,
     /// Within any time as long as this.
     pub window: Duration,
@@ -67,7 +66,6 @@ pub struct Needs {
     pub pool: Option<String>,
     /// A place in this pool, on the node.
     pub node_pool: Option<String>,
-    /// All of these.
     pub locks: Vec<String>,
     /// With `rate_ms`, the rate that must not be used up.
     pub rate_count: Option<u32>,

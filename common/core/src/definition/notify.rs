@@ -15,7 +15,6 @@ use crate::notify::TargetSpec;
 pub struct TargetDefinition {
     /// As in `[notify.NAME]`.
     pub name: String,
-    /// What is stored of it.
     pub spec: TargetSpec,
     /// Index of the source.
     pub source: usize,

@@ -10,7 +10,6 @@ use crate::document::{closest, parse_duration};
 
 /// One parameter that does not do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum ParamError {
     #[error("there is no parameter `{name}`{}", did_you_mean(.near))]
     Unknown { name: String, near: Option<String> },

@@ -21,10 +21,6 @@ use super::table::TableSpec;
 /// A job after validation: durations parsed, defaults filled in, references checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(
-    missing_docs,
-    reason = "fields are named as the keys of job files, which `keys.rs` describes"
-)]
 pub struct JobSpec {
     /// Cron expressions and macros; empty for a job that is only submitted or triggered.
     pub schedule: Vec<String>,
@@ -285,9 +281,7 @@ pub struct ChildLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Output {
-    /// In the database.
     pub keep: u64,
-    /// In the node's state directory.
     pub local: u64,
 }
 
@@ -304,7 +298,6 @@ impl Default for Output {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ParamSpec {
-    /// What its values are.
     #[serde(rename = "type")]
     pub kind: ParamType,
     /// The value of a run that is given none.

@@ -16,9 +16,7 @@ use crate::serde_list::one_or_many;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableSpec {
-    /// The table's schema.
     pub schema: String,
-    /// The table.
     pub name: String,
     /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
     #[serde(with = "one_or_many")]

@@ -12,7 +12,6 @@ use crate::document::{Mistakes, Problem, Reader, Related, Source, closest};
 
 /// A mistake that only all jobs together show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum TriggerFault {
     /// Nobody knows the parent.
     Unknown { child: String, parent: String },
@@ -113,11 +112,8 @@ fn circle<'a>(
 /// A job that is stored and stands in none of the files.
 #[derive(Clone, Debug)]
 pub struct StoredJob {
-    /// The job.
     pub name: String,
-    /// Its parents.
     pub triggered_by: Vec<String>,
-    /// Where it was applied from.
     pub source: String,
 }
 

@@ -19,7 +19,6 @@ type Fault = (String, String);
 #[derive(Debug, Default)]
 pub(super) struct Vars<'a> {
     values: BTreeMap<String, DeValue<'a>>,
-    /// Where they are declared.
     places: Vec<(String, usize, Range<usize>)>,
     used: BTreeSet<String>,
 }

@@ -12,7 +12,6 @@ use super::{closest, parse_duration, parse_size};
 pub struct Wrong {
     /// What is wrong, without the key's name.
     pub what: String,
-    /// How to write it.
     pub fix: String,
     /// The offending bytes of a string's value, when it is not all of it.
     pub within: Option<Range<usize>>,

@@ -12,7 +12,6 @@ use serde::Serialize;
 pub struct Source {
     /// A path, or what else they call it.
     pub name: String,
-    /// All of it.
     pub text: String,
 }
 
@@ -23,7 +22,6 @@ pub struct Problem {
     pub source: usize,
     /// The bytes that are wrong.
     pub span: Range<usize>,
-    /// What is wrong.
     pub what: String,
     /// What to write instead.
     pub fix: String,
@@ -52,7 +50,6 @@ pub struct Mistakes {
 /// A mistake for programs. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Located {
-    /// The name of the source.
     pub file: String,
     /// From 1.
     pub line: usize,
@@ -62,9 +59,7 @@ pub struct Located {
     pub end_line: usize,
     /// The column behind the last character.
     pub end_column: usize,
-    /// What is wrong.
     pub what: String,
-    /// How to fix it.
     pub fix: String,
 }
 

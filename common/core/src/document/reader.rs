@@ -84,7 +84,6 @@ pub fn parse_table<'i>(sink: &Sink<'_>, text: &'i str) -> DeTable<'i> {
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found<T> {
-    /// The value.
     pub value: T,
     /// The bytes where it stands.
     pub span: Range<usize>,

@@ -87,7 +87,6 @@ pub struct Facts {
     pub run: Option<i64>,
     /// What is stored of it; None when there is no such job.
     pub known: Option<Known>,
-    /// All nodes.
     pub nodes: Vec<Node>,
     /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,
@@ -98,17 +97,13 @@ pub struct Facts {
 /// A job that exists.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Its present definition.
     pub spec: JobSpec,
     /// The definition that the run in question was made from, if it is another one.
     pub made_from: Option<JobSpec>,
     /// When its first revision was applied.
     pub since: Timestamp,
-    /// When the present one was.
     pub applied_at: Timestamp,
-    /// Whether somebody paused it.
     pub paused: Option<Paused>,
-    /// Its next due instant.
     pub next_run: Option<Timestamp>,
     /// Everything of the schedule up to here has an outcome.
     pub decided_until: Option<Timestamp>,
@@ -118,7 +113,6 @@ pub struct Known {
     pub live: Vec<Live>,
     /// What the run in question needs; None when it needs nothing, or none waits.
     pub needed: Option<Needed>,
-    /// The jobs that trigger it.
     pub triggers: Vec<Triggering>,
     /// Their ends that it has not followed yet, oldest first.
     pub waiting: Vec<TriggerWait>,
@@ -129,7 +123,6 @@ pub struct Known {
 pub struct Needed {
     /// The database's clock.
     pub now: Timestamp,
-    /// The pool of the farm.
     pub pool: Option<String>,
     /// None when there is no such pool any more.
     pub pool_size: Option<i64>,
@@ -139,7 +132,6 @@ pub struct Needed {
     pub node_pool_size: Option<i64>,
     /// Whether no place is left, of the farm or on any ready node that may run it.
     pub pool_full: bool,
-    /// The locks.
     pub locks: Vec<String>,
     /// As written: `10/1m`.
     pub rate: Option<String>,
@@ -156,19 +148,14 @@ pub struct Needed {
 /// A running run, with what it holds of that.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Held {
-    /// The run.
     pub run_id: i64,
-    /// Its job.
     pub job_id: String,
-    /// Where it runs.
     pub node: String,
-    /// When it was claimed.
     pub since: Timestamp,
     /// The pool in which it has a place.
     pub pool: Option<String>,
     /// The pool in which it has a place on its node.
     pub node_pool: Option<String>,
-    /// The locks that it has.
     pub locks: Vec<String>,
 }
 
@@ -181,7 +168,6 @@ pub struct Leased {
     pub client: String,
     /// The database role that took it.
     pub login: String,
-    /// When it was taken.
     pub since: Timestamp,
 }
 
@@ -203,34 +189,27 @@ pub fn subject(live: &[Live], at: Option<Timestamp>, named: Option<i64>) -> Opti
 /// A job that triggers the one in question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Triggering {
-    /// The parent.
     pub job_id: String,
     /// success, failure or finish.
     pub on: String,
     /// enabled, disabled, paused, deleted.
     pub state: String,
-    /// Its next due instant.
     pub next_run: Option<Timestamp>,
     /// Its runs that have not ended.
     pub running: Vec<i64>,
     /// The node of its run that is under way.
     pub running_at: Option<String>,
-    /// How its last run ended.
     pub last_state: Option<String>,
-    /// When that was.
     pub last_finished: Option<Timestamp>,
 }
 
 /// The end of a parent that has led to nothing yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriggerWait {
-    /// The job whose run ended.
     pub parent: String,
-    /// The run.
     pub run_id: i64,
     /// The instant that the run is for.
     pub due_at: Timestamp,
-    /// When it ended.
     pub ended_at: Timestamp,
     /// The other parents it waits for; empty when nobody has looked at it.
     pub waits: Vec<String>,
@@ -239,9 +218,7 @@ pub struct TriggerWait {
 /// Who paused something, when and why.
 #[derive(Clone, Debug)]
 pub struct Paused {
-    /// Who did it.
     pub by: Option<String>,
-    /// When.
     pub at: Option<Timestamp>,
     /// Why, as they said.
     pub reason: Option<String>,
@@ -252,13 +229,11 @@ pub struct Paused {
 pub struct Outcome {
     /// The run, or the fold.
     pub run_id: i64,
-    /// Its state.
     pub state: RunState,
     /// Why it ended so, if that is known.
     pub reason: Option<String>,
     /// The first of the instants that it stands for.
     pub first_due: Timestamp,
-    /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// The node on which it runs.
     pub running_at: Option<String>,
@@ -269,15 +244,12 @@ pub struct Outcome {
 /// A run that has not ended.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Live {
-    /// The run.
     pub run_id: i64,
     /// The revision it was made from.
     pub rev: i64,
     /// The instant that it is for.
     pub due_at: Timestamp,
-    /// When it can start.
     pub ready_at: Timestamp,
-    /// When it was made.
     pub created_at: Timestamp,
     /// Why it cannot be claimed, if so.
     pub gate: Option<String>,
@@ -306,9 +278,7 @@ pub struct Live {
 /// What the claim statement looks at in a node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its address.
     pub address: String,
-    /// Its state.
     pub state: NodeState,
     /// Its present session, or one more than the last when another node ended that.
     pub session: i64,
@@ -316,7 +286,6 @@ pub struct Node {
     pub lost_at: Option<Timestamp>,
     /// Attempts that it may run at once.
     pub slots: i64,
-    /// Attempts that it runs.
     pub running: i64,
     /// What `where` asks for.
     pub labels: std::collections::BTreeMap<String, String>,
@@ -331,9 +300,7 @@ pub struct Node {
 /// One gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which question it answers.
     pub gate: Gate,
-    /// Whether the run may pass.
     pub open: bool,
     /// The answer, for people.
     pub what: String,
@@ -348,14 +315,12 @@ pub struct Finding {
 /// Every gate that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// The job.
     pub job_id: String,
     /// The instant that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The first closed gate; None when nothing holds it back.
     pub held_by: Option<Gate>,
-    /// One sentence.
     pub answer: String,
     /// The answers, in the order in which a run meets them.
     pub gates: Vec<Finding>,

@@ -49,16 +49,10 @@ crate::words! {
 pub enum Action {
     /// A script, called with `start` or `stop`.
     Script {
-        /// Its path.
         path: Arc<str>,
     },
     /// A function of a shell file.
-    Function {
-        /// The shell file.
-        file: String,
-        /// The function.
-        name: String,
-    },
+    Function { file: String, name: String },
     /// A command of the job file.
     Command(Command),
     /// A name to wait for, and nothing to do.
@@ -70,9 +64,7 @@ pub enum Action {
 pub struct Task {
     /// Its name, the marks it provides and its relations.
     pub member: Member,
-    /// Where it is defined.
     pub at: Place,
-    /// What it does.
     pub action: Action,
     /// What `skip` and `keep` choose by.
     pub keywords: Vec<String>,
@@ -98,7 +90,6 @@ pub struct Extras {
     pub retry: Retry,
     /// It runs again and again, and ends only with the flow.
     pub rounds: Option<Rounds>,
-    /// Further variables.
     pub env: BTreeMap<String, String>,
 }
 
@@ -133,11 +124,9 @@ impl Task {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Malformed {
-    /// Where it stands.
     pub at: Place,
     /// What is wrong with it.
     pub what: String,
-    /// What to do about it.
     pub fix: String,
 }
 

@@ -9,11 +9,8 @@ use crate::graph::{Place, Reference, Relation};
 /// A file that may be a task.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Its file name.
     pub name: String,
-    /// Its path.
     pub path: String,
-    /// What it says.
     pub text: String,
     /// Whether it can be executed itself.
     pub executable: bool,

@@ -11,7 +11,6 @@ pub struct Collision {
     pub name: String,
     /// Other tasks that provide the name, and where the first of them says so.
     pub others: Vec<String>,
-    /// Where it stands.
     pub at: Place,
     /// Whether the task itself provides it, too.
     pub both: bool,

@@ -22,9 +22,7 @@ pub struct Cycle {
 pub struct Step {
     /// This comes before the other.
     pub from: String,
-    /// The other.
     pub to: String,
-    /// The line that says so.
     #[serde(flatten)]
     pub at: Place,
 }

@@ -69,20 +69,17 @@ pub struct Reference {
     pub name: String,
     /// Whether it may be that nobody provides it.
     pub optional: bool,
-    /// Where it stands.
     pub at: Place,
 }
 
 /// A task as the graph sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its own name.
     pub name: Arc<str>,
     /// Names others use for it, and where it says so.
     pub provides: Vec<(String, Place)>,
     /// Names that mean it when nobody provides them.
     pub aliases: Vec<String>,
-    /// What it says about others.
     pub references: Vec<Reference>,
 }
 
@@ -109,7 +106,6 @@ pub struct Edge {
     pub to: usize,
     /// Whether a failure of `from` keeps `to` from running.
     pub hard: bool,
-    /// The line that says so.
     pub at: Place,
 }
 
@@ -118,11 +114,8 @@ pub struct Edge {
 pub struct Missing {
     /// The name that no task provides.
     pub name: String,
-    /// Who wants it.
     pub task: String,
-    /// For what.
     pub relation: Relation,
-    /// Where it stands.
     #[serde(flatten)]
     pub at: Place,
 }

@@ -19,7 +19,6 @@ pub struct Order {
 pub struct CriticalPath {
     /// One after the other, the first first.
     pub tasks: Vec<usize>,
-    /// What they take together.
     pub length: Duration,
 }
 

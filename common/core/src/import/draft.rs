@@ -65,7 +65,7 @@ impl Draft {
         draft
     }
 
-    pub fn comment(&mut self, text: &str) {
+    pub(crate) fn comment(&mut self, text: &str) {
         self.lines.push((None, text.to_owned()));
     }
 
@@ -74,7 +74,7 @@ impl Draft {
         self.lines.push((Some(key), value.into()));
     }
 
-    pub fn text(&mut self, key: &'static str, value: &str) {
+    pub(crate) fn text(&mut self, key: &'static str, value: &str) {
         self.raw(key, quoted(value));
     }
 

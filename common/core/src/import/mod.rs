@@ -59,7 +59,6 @@ pub struct Imported {
     pub schedule: String,
     /// The zone whose clock the schedule was read by.
     pub timezone: String,
-    /// Who it runs as.
     pub user: Option<String>,
     /// It never fires: others accept such dates, a schedule here does not.
     pub never: bool,
@@ -71,13 +70,10 @@ pub struct Imported {
 /// What was found in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The file that was read.
     pub file: String,
     /// How many jobs came of it.
     pub jobs: usize,
-    /// How many variables it sets.
     pub variables: usize,
-    /// How many lines are comments.
     pub comments: usize,
     /// Lines that could not be read.
     pub invalid: Vec<Invalid>,
@@ -92,11 +88,8 @@ pub struct Invalid {
     pub line: usize,
     /// From 1.
     pub column: usize,
-    /// What is wrong.
     pub problem: String,
-    /// How to fix it.
     pub fix: String,
-    /// The line itself.
     pub text: String,
 }
 
@@ -105,7 +98,6 @@ pub struct Invalid {
 pub struct Note {
     /// 0 for the whole file.
     pub line: usize,
-    /// What it says.
     pub text: String,
 }
 

@@ -12,7 +12,6 @@ const PASSED_OVER: &[&str] = &[
 
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// So far.
     given: BTreeSet<String>,
     /// How often a name was wanted that had been given.
     times: BTreeMap<String, usize>,

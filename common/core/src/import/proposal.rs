@@ -15,7 +15,6 @@ pub struct Column {
     pub kind: String,
     /// The category of its type, `i` for integers that are too small for the number of a run.
     pub category: String,
-    /// Whether it may be NULL.
     pub nullable: bool,
     /// Cannot be set.
     pub generated: bool,

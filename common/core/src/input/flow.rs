@@ -11,7 +11,6 @@ use crate::document::millis;
 /// On the engine's stdin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Handed {
-    /// What to run.
     pub flow: FlowSpec,
     /// Tasks that are not to run again.
     pub done: BTreeSet<String>,

@@ -19,7 +19,6 @@ pub struct Handed {
     /// What the command's placeholders stand for.
     #[serde(default)]
     pub filling: Filling,
-    /// Where the lines come from.
     pub from: From,
     /// Lines at a time.
     pub workers: u32,
@@ -29,7 +28,6 @@ pub struct Handed {
     pub max_item_failures: u32,
     /// Between SIGTERM and SIGKILL.
     pub grace_ms: u64,
-    /// What an earlier attempt reported.
     pub checkpoint: Option<String>,
     /// Lines that are recorded as given up.
     pub recorded: Vec<u64>,
@@ -43,9 +41,7 @@ pub struct Handed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// A file of the node.
     File {
-        /// Its path.
         path: String,
         /// How long lines that are appended are waited for.
         follow: Follow,

@@ -74,7 +74,6 @@ pub struct Remembered {
     pub run: i64,
     /// As [`Database::longest_lease_ms`].
     pub longest_lease_ms: i64,
-    /// Of the node that remembers.
     pub address: String,
     /// The last session that it had.
     pub session: i64,

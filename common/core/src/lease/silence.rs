@@ -30,7 +30,6 @@ pub struct SilentNode {
     pub key: NodeKey,
     /// Grows with each renewal.
     pub mark: i64,
-    /// What its lease promises.
     pub lease: LeaseTiming,
 }
 

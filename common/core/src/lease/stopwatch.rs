@@ -13,9 +13,7 @@ use super::timing::BootInstant;
 /// One renewal of one lease. A new renewal is another key, so it starts anew by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
-    /// The node's.
     pub address: String,
-    /// Its session.
     pub session: i64,
     /// Of the agent that has it.
     pub incarnation: Uuid,
@@ -26,9 +24,7 @@ pub struct NodeKey {
 /// A run in state running whose session has ended but whose job has `hold`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldOverKey {
-    /// The run.
     pub run_id: i64,
-    /// Its attempt.
     pub attempt: i32,
     /// Of the node that had it.
     pub address: String,
@@ -39,7 +35,6 @@ pub struct HeldOverKey {
 /// A named lease that holds what runs wait for, as it shows itself; another after each renewal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedKey {
-    /// The lease's name.
     pub name: String,
     /// What changes with each renewal.
     pub shown: String,

@@ -3,7 +3,6 @@
 /// An http or https URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is https.
     pub tls: bool,
     /// A name or an address, without brackets.
     pub host: String,

@@ -26,9 +26,7 @@ pub struct State {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// The run.
     pub run_id: i64,
-    /// Its last attempt.
     pub attempt: i32,
     /// `succeeded`, `failed`, `timed_out` or `lost`.
     pub outcome: String,
@@ -38,41 +36,32 @@ pub struct End {
     pub exit_code: Option<i32>,
     /// What ended the command, if a signal did.
     pub signal: Option<i32>,
-    /// Where the last attempt was.
     pub node: Option<String>,
     /// The instant that the run is for.
     pub due: Option<Timestamp>,
-    /// When it ended.
     pub at: Timestamp,
 }
 
 /// An attempt whose node or warden was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// The run.
     pub run_id: i64,
     /// The runs made together with it are one takeover.
     pub firing: Option<i64>,
-    /// The attempt that was lost.
     pub attempt: i32,
-    /// Where it was.
     pub node: String,
     /// Why it was free to be taken over.
     pub reason: Option<String>,
     /// The instant that the run is for.
     pub due: Option<Timestamp>,
-    /// When it was taken over.
     pub at: Timestamp,
 }
 
 /// A run that takes longer than usual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// The run.
     pub run_id: i64,
-    /// Its attempt.
     pub attempt: i32,
-    /// Where it runs.
     pub node: String,
     /// The instant that the run is for.
     pub due: Option<Timestamp>,
@@ -83,7 +72,6 @@ pub struct Slow {
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// A run failed for good.
     Failed(End),
     /// Of runs that were made together, the last, when all have succeeded.
     Succeeded(End),
@@ -93,9 +81,7 @@ pub enum Happening {
     Slow(Slow),
     /// A job has not succeeded in time.
     MissedDeadline {
-        /// When it should have.
         deadline: Timestamp,
-        /// When it last did.
         last_success: Option<Timestamp>,
     },
 }
@@ -103,11 +89,9 @@ pub enum Happening {
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tell {
-    /// What it is about.
     pub topic: Topic,
     /// The same for whoever finds out the same: a target gets it once.
     pub key: String,
-    /// What to say.
     pub message: Message,
 }
 

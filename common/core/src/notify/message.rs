@@ -9,17 +9,12 @@ use super::{End, Lost, Slow, State, Topic};
 /// removed or renamed (`docs/guides/notifications.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Of this form.
     pub version: u32,
-    /// What it is about.
     pub event: Topic,
     /// One sentence. Chat services that take webhooks show just this.
     pub text: String,
-    /// The job.
     pub job: Option<String>,
-    /// The run.
     pub run: Option<i64>,
-    /// The attempt of the run.
     pub attempt: Option<i32>,
     /// The run that triggered this one, or that it repeats.
     pub parent_run: Option<i64>,
@@ -29,7 +24,6 @@ pub struct Message {
     pub node: Option<String>,
     /// The instant that the run is for.
     pub due: Option<Timestamp>,
-    /// How the run ended.
     pub outcome: Option<String>,
     /// The command's, if it exited.
     pub exit_code: Option<i32>,
@@ -45,7 +39,6 @@ pub struct Message {
     pub failures: Option<i64>,
     /// By when it should have succeeded.
     pub deadline: Option<Timestamp>,
-    /// When the job last succeeded.
     pub last_success: Option<Timestamp>,
     /// What its definition says for people.
     #[serde(flatten)]
@@ -55,9 +48,7 @@ pub struct Message {
 /// What a job says of itself for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Whose the job is.
     pub owner: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
     /// What to do when it fails.
     pub runbook: Option<String>,

@@ -56,7 +56,6 @@ crate::words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetSpec {
-    /// The URL of a webhook.
     pub webhook: Option<String>,
     /// A file in the agents' directory of secrets that holds the URL.
     pub webhook_file: Option<String>,
@@ -64,9 +63,7 @@ pub struct TargetSpec {
     pub headers_file: Option<String>,
     /// The service that the webhook leads to, if it takes another form than ours.
     pub format: Option<Format>,
-    /// The addresses of a mail.
     pub email: Vec<String>,
-    /// What it is told of.
     pub on: Vec<Topic>,
 }
 

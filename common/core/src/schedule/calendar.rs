@@ -23,7 +23,6 @@ pub struct CalendarError {
     pub entry: String,
     /// What is wrong with it.
     pub problem: String,
-    /// How to write it.
     pub fix: String,
 }
 

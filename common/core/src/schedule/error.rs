@@ -90,7 +90,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    pub fn whole(at: usize, problem: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn whole(at: usize, problem: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             field: None,
             at,
@@ -99,7 +99,7 @@ impl Fault {
         }
     }
 
-    pub fn in_expression(self, index: usize, expression: &str) -> ScheduleError {
+    pub(crate) fn in_expression(self, index: usize, expression: &str) -> ScheduleError {
         ScheduleError::Expression(ExpressionError {
             index,
             expression: expression.to_owned(),

@@ -8,7 +8,7 @@ pub(super) struct JobHash<'a> {
 }
 
 impl<'a> JobHash<'a> {
-    pub fn new(job: &'a str) -> Self {
+    pub(crate) fn new(job: &'a str) -> Self {
         Self { job }
     }
 

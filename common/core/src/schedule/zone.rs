@@ -53,7 +53,7 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    pub fn new(zone: &'a TimeZone, closed: &'a Closed) -> Self {
+    pub(crate) fn new(zone: &'a TimeZone, closed: &'a Closed) -> Self {
         Self {
             zone,
             closed,

@@ -39,10 +39,8 @@ pub struct Checkpoint {
         with = "relative"
     )]
     pub failures: BTreeMap<u64, u32>,
-    /// How many lines succeeded.
     #[serde(rename = "ok")]
     pub succeeded: u64,
-    /// How many were given up.
     pub failed: u64,
     /// Lines that are under way, the lowest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -50,7 +48,6 @@ pub struct Checkpoint {
     /// Lines in a second, of late.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rate: f64,
-    /// What it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
     /// Why it ended before its time.
@@ -186,11 +183,11 @@ fn shortened(text: &str) -> String {
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub fn serialize<S: Serializer>(number: &u64, s: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(number: &u64, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(&format_args!("{number:x}"))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
         u64::from_str_radix(&String::deserialize(d)?, 16).map_err(D::Error::custom)
     }
 }
@@ -201,12 +198,12 @@ mod relative {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub fn serialize<S: Serializer>(map: &BTreeMap<u64, u32>, s: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(map: &BTreeMap<u64, u32>, s: S) -> Result<S::Ok, S::Error> {
         let list: Vec<String> = map.iter().map(|(n, f)| format!("{n}:{f}")).collect();
         s.serialize_str(&list.join(","))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<u64, u32>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<u64, u32>, D::Error> {
         let text = String::deserialize(d)?;
         let pair = |word: &str| {
             let (n, f) = word.split_once(':')?;

@@ -6,17 +6,12 @@ use serde::{Deserialize, Serialize};
 /// How a line ended for good. Texts of bytes are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemEnd {
-    /// The number of the line.
     pub item: i64,
     /// `succeeded` (only of a replay), `failed`, `timed_out`, `refused`.
     pub outcome: String,
-    /// How often it has failed.
     pub failures: i32,
-    /// The line itself.
     pub line: String,
-    /// When its last try began.
     pub started_at: Option<Timestamp>,
-    /// When its last try ended.
     pub ended_at: Timestamp,
     /// The command's, if it exited.
     pub exit_code: Option<i32>,

@@ -11,12 +11,7 @@ pub enum Line {
     /// A line without its end.
     Whole(Vec<u8>),
     /// No command gets it.
-    Refused {
-        /// Its beginning.
-        start: Vec<u8>,
-        /// The reason.
-        why: Refused,
-    },
+    Refused { start: Vec<u8>, why: Refused },
 }
 
 /// Why no command gets a line.

@@ -12,7 +12,6 @@ use super::fields::{Days, EVERY, WEEKDAYS, days_of, field, full};
 pub struct Calendar {
     /// Five or six fields.
     pub expression: String,
-    /// The zone that it names.
     pub timezone: Option<String>,
     /// The years that it names, as ranges from the first to the last of each; none where it names all.
     pub years: Vec<(u32, u32)>,

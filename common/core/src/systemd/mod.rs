@@ -43,7 +43,6 @@ impl File {
 /// A timer, and the service that it starts.
 #[derive(Clone, Debug)]
 pub struct Timer {
-    /// The timer's unit.
     pub timer: File,
     /// The unit that it starts, if there is one.
     pub service: Option<File>,

@@ -138,7 +138,7 @@ impl Body {
         })
     }
 
-    pub fn write(&self, draft: &mut Draft, store: &mut Store) {
+    pub(crate) fn write(&self, draft: &mut Draft, store: &mut Store) {
         draft.maybe("description", self.description.as_deref());
         match &self.command {
             Command::Argv(argv) => draft.argv(argv),

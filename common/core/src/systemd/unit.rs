@@ -19,7 +19,7 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut unit = Self::default();
         let mut section = String::new();
         let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
@@ -96,7 +96,7 @@ impl Unit {
         self.all(section, key).pop()
     }
 
-    pub fn is_on(&self, section: &str, key: &str) -> bool {
+    pub(crate) fn is_on(&self, section: &str, key: &str) -> bool {
         let on =
             |value: &str| ["1", "yes", "y", "true", "t", "on"].contains(&value.to_ascii_lowercase().as_str());
         self.last(section, key).is_some_and(|entry| on(&entry.value))

@@ -25,9 +25,7 @@ pub enum Change {
 /// What applying did with one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// The job's name.
     pub job_id: String,
-    /// The revision that stands now.
     pub rev: i64,
     /// What was done with it.
     pub change: Change,
@@ -50,23 +48,19 @@ pub struct Left {
 pub enum Blocked {
     /// Instants of the present schedule are overdue: `fire` them first, or they would have no outcome.
     Overdue {
-        /// The job's name.
         job_id: String,
-        /// The revision that stands.
         rev: i64,
         /// The first instant that has no outcome.
         next_run: Timestamp,
     },
     /// Everything up to `decided_until` has its outcome; `next_run` must be after it.
     Stale {
-        /// The job's name.
         job_id: String,
         /// The last instant that has one.
         decided_until: Timestamp,
     },
     /// Neither the farm nor the change has this pool.
     NoPool {
-        /// The job that names it.
         job_id: String,
         /// The pool that there is not.
         pool: String,
@@ -75,12 +69,10 @@ pub enum Blocked {
     PoolInUse {
         /// The pool that would be deleted.
         pool: String,
-        /// Their numbers.
         runs: Vec<i64>,
     },
     /// Neither the farm nor the change has this target of messages.
     NoTarget {
-        /// The job that names it.
         job_id: String,
         /// The target that there is not.
         target: String,
@@ -89,18 +81,14 @@ pub enum Blocked {
     OtherSource {
         /// `job`, `pool` or `target`.
         what: &'static str,
-        /// Its name.
         name: String,
-        /// The source that defines it.
         source: String,
     },
     /// A pool or target would be deleted that a job of another source names.
     Needed {
         /// `pool` or `target`.
         what: &'static str,
-        /// Its name.
         name: String,
-        /// A job that names it.
         by: User,
     },
 }

@@ -32,7 +32,6 @@ pub(super) const LIMIT: Duration = Duration::from_secs(120);
 pub struct JobChange {
     /// The job's name, new or known.
     pub job_id: String,
-    /// The whole definition.
     pub spec: JobSpec,
     /// The first instant of the schedule after now; None for a job without one.
     pub next_run: Option<Timestamp>,

@@ -15,18 +15,15 @@ use crate::error::StoreError;
 pub enum Backfilled {
     /// The runs made, the oldest instant's first; instants that have a run by now got no second one.
     Done {
-        /// Their numbers.
         run_ids: Vec<i64>,
     },
     /// The definition is not the one the instants were computed from.
     Changed,
-    /// The job is disabled.
     Disabled,
     /// Nothing of the job is executed.
     Observes,
     /// An each-node job, and no node that may run it.
     NoNode,
-    /// There is no such job.
     NotFound,
 }
 

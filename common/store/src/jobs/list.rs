@@ -12,7 +12,6 @@ use crate::error::StoreError;
 /// A job with its definition, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
-    /// The job's name.
     pub job_id: String,
     /// The newest revision.
     pub rev: i64,
@@ -20,15 +19,12 @@ pub struct Listed {
     pub enabled: bool,
     /// Whether its instants are only recorded.
     pub observe: bool,
-    /// Whether its schedule stands still.
     pub paused: bool,
     /// Who paused it; none when it is not paused.
     pub paused_by: Option<String>,
-    /// When it was paused.
     pub paused_at: Option<Timestamp>,
     /// Why it was paused, as far as they said.
     pub pause_reason: Option<String>,
-    /// Whether it has a schedule.
     pub scheduled: bool,
     /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
@@ -36,7 +32,6 @@ pub struct Listed {
     pub decided_until: Option<Timestamp>,
     /// Where the definition came from: a file's name, or whatever applied it.
     pub source: String,
-    /// Who applied it.
     pub applied_by: String,
     /// When it was applied, by the database's clock.
     pub applied_at: Timestamp,

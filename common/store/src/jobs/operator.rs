@@ -23,7 +23,6 @@ pub enum Paused {
     Done,
     /// It was paused before.
     Already,
-    /// There is no such job.
     NotFound,
 }
 
@@ -83,7 +82,6 @@ pub enum Resumed {
     },
     /// It has another revision by now.
     Changed,
-    /// There is no such job.
     NotFound,
 }
 
@@ -149,14 +147,12 @@ pub enum Cancelled {
     Now,
     /// Its holder was asked; the holder's end turns it into cancelled.
     Requested {
-        /// The address of the holder.
         node: String,
     },
     /// The session of its holder has ended; it is cancelled when its hold is over.
     Held,
     /// It has ended, in this state.
     AlreadyFinal(RunState),
-    /// There is no such run.
     NotFound,
 }
 
@@ -243,9 +239,7 @@ pub enum Retried {
     Run(i64),
     /// It has not ended.
     NotFinal,
-    /// There is no such run.
     NotFound,
-    /// The job was deleted.
     NoJob,
     /// The job is disabled.
     Disabled,
@@ -260,7 +254,6 @@ pub enum Retried {
 /// Names one request of a token, so that its repetition is answered with what was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Once<'a> {
-    /// Whose request it is.
     pub token_id: i64,
     /// What the client calls the request; a repetition has the same.
     pub key: &'a str,

@@ -15,7 +15,6 @@ use farmhand_core::definition::Needs;
 /// A pool as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolChange {
-    /// What jobs call it.
     pub name: String,
     /// How many runs may be in it at once.
     pub size: u32,

@@ -7,7 +7,6 @@ use crate::restrictions;
 /// A job that names a pool or a target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct User {
-    /// The job that names it.
     pub job_id: String,
     /// Where that job's definition came from.
     pub source: String,

@@ -15,9 +15,7 @@ use farmhand_core::notify::{TargetSpec, stored};
 /// A target as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetChange {
-    /// What jobs call it.
     pub name: String,
-    /// How messages reach it.
     pub spec: TargetSpec,
     /// Where it came from, for people: a file's name.
     pub source: String,

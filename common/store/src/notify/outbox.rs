@@ -18,17 +18,13 @@ use farmhand_core::notify::{Channel, TargetSpec, Topic, stored};
 pub struct Delivery {
     /// The same however often it is tried.
     pub id: Uuid,
-    /// The target's name.
     pub target: String,
-    /// How it is sent.
     pub channel: Channel,
-    /// What it is about.
     pub topic: Topic,
     /// The job that it is about; none when it is about no single job.
     pub job_id: Option<String>,
     /// The run that it is about, if it is about one.
     pub run_id: Option<i64>,
-    /// What it says.
     pub body: Value,
     /// When it was made, by the database's clock.
     pub created_at: Timestamp,

@@ -12,14 +12,12 @@ use farmhand_core::notify::{Channel, TargetSpec, Topic, stored, test_message};
 /// A target and how it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetRow {
-    /// What jobs call it.
     pub name: String,
     /// None when jobs name it and nobody defines it any more, or when this release cannot read it.
     #[serde(deserialize_with = "stored")]
     pub spec: Option<TargetSpec>,
     /// Where its definition came from: a file's name, or whatever applied it.
     pub source: String,
-    /// That name it.
     pub jobs: Vec<String>,
     /// Messages that are still to be delivered.
     pub waiting: i64,
@@ -40,7 +38,6 @@ pub struct Trouble {
     pub error: String,
     /// How often that message was tried.
     pub tries: i32,
-    /// When that message was made.
     pub since: Timestamp,
     /// The address of the agent that tried last.
     pub sent_by: Option<String>,
@@ -53,11 +50,8 @@ pub struct Trouble {
 pub struct NotificationRow {
     /// The same however often it is tried.
     pub id: Uuid,
-    /// The target's name.
     pub target: String,
-    /// How it is sent.
     pub channel: Channel,
-    /// What it is about.
     pub topic: Topic,
     /// The job that it is about; none when it is about no single job.
     pub job_id: Option<String>,
@@ -67,11 +61,9 @@ pub struct NotificationRow {
     pub state: String,
     /// When it was made, by the database's clock.
     pub created_at: Timestamp,
-    /// How often it was tried.
     pub tries: i32,
     /// When it is tried next, while it waits.
     pub next_at: Timestamp,
-    /// The agent that tried last.
     pub sent_by: Option<String>,
     /// When it was delivered or given up.
     pub ended_at: Option<Timestamp>,

@@ -80,11 +80,8 @@ fn share_specs(claimed: &mut [Claimed]) {
 /// An attempt's exec.
 #[derive(Clone, Debug, Serialize)]
 pub struct Started {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
     /// When the command was started, by the node's clock.
     pub started_at: Timestamp,
@@ -93,7 +90,6 @@ pub struct Started {
 /// An attempt that still ran when its start was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Begun {
-    /// The run that began.
     pub run_id: i64,
     /// Its row may be to be told.
     pub of_row: bool,

@@ -32,19 +32,14 @@ pub enum FreedTo {
 pub struct Freed {
     /// The run that is free or ended.
     pub run_id: i64,
-    /// The job's name.
     pub job_id: String,
-    /// The attempt that was lost.
     pub attempt: i32,
-    /// The node that held it.
     pub address: String,
-    /// The session that held it.
     pub session: i64,
     /// The fence of the lost claim.
     pub fence: i64,
     /// How often it was freed to be taken over, this time included.
     pub takeovers: i32,
-    /// What becomes of the run.
     pub to: FreedTo,
 }
 
@@ -52,10 +47,7 @@ pub struct Freed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expired {
     /// The session ended by this call. Runs with `hold` stay held.
-    Done {
-        /// What it held.
-        freed: Vec<Freed>,
-    },
+    Done { freed: Vec<Freed> },
     /// It was renewed, the session ended otherwise, or claims are not open.
     Changed,
 }
@@ -178,10 +170,7 @@ async fn lock_held(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The session ended by this call, and with it everything it held, `hold` included.
-    Done {
-        /// What it held.
-        freed: Vec<Freed>,
-    },
+    Done { freed: Vec<Freed> },
     /// It had ended before.
     Already,
     /// It holds a run that the caller does not know. Nothing was changed.

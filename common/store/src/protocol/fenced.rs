@@ -25,10 +25,7 @@ pub enum FinishResult {
     /// This very write had taken effect before; its reply was lost.
     AlreadyOwn,
     /// The run moved on: nothing was changed.
-    Fenced {
-        /// How the run stands.
-        now: Now,
-    },
+    Fenced { now: Now },
     /// The end of a round, whose next one gets no number while claims are closed: nothing was changed; send it again.
     ClaimsClosed,
 }
@@ -37,26 +34,15 @@ pub enum FinishResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Now {
     /// It waits to be claimed.
-    Due {
-        /// Its last attempt.
-        attempt: i32,
-    },
+    Due { attempt: i32 },
     /// Another attempt of it is running.
     Running {
-        /// That attempt.
         attempt: i32,
-        /// The node that holds it.
         address: String,
-        /// The session that holds it.
         session: i64,
     },
     /// It has ended.
-    Final {
-        /// How it ended.
-        state: RunState,
-        /// Its last attempt.
-        attempt: i32,
-    },
+    Final { state: RunState, attempt: i32 },
     /// There is no such run any more.
     Gone,
 }

@@ -19,7 +19,6 @@ const INSTANTS: usize = 10_000;
 /// Everything that the schedule says about one job between the `next_run` seen and now.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fire {
-    /// The job's name.
     pub job_id: String,
     /// The revision of the schedule that this was computed from.
     pub rev: i64,
@@ -47,7 +46,6 @@ pub struct Skipped {
 /// A job that this call fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
-    /// The job's name.
     pub job_id: String,
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,

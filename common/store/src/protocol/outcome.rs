@@ -33,17 +33,11 @@ pub struct Measured {
 /// The end of a run, as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finish {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
-    /// The node that held it.
     pub address: String,
-    /// The session that held it.
     pub session: i64,
-    /// How it ended.
     pub state: RunState,
     /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
@@ -51,7 +45,6 @@ pub struct Finish {
     pub signal: Option<i32>,
     /// Why it ended so, where the state does not say it.
     pub reason: Option<String>,
-    /// What the node measured.
     #[serde(flatten)]
     pub measured: Measured,
     /// For a round of a continuous job: until the next one is due.
@@ -62,15 +55,10 @@ pub struct Finish {
 /// The end of an attempt whose run is to be tried again.
 #[derive(Clone, Debug)]
 pub struct Retry {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
-    /// The node that held it.
     pub address: String,
-    /// The session that held it.
     pub session: i64,
     /// `Failed` or `TimedOut`.
     pub outcome: AttemptOutcome,
@@ -80,7 +68,6 @@ pub struct Retry {
     pub signal: Option<i32>,
     /// Why it ended so, where the outcome does not say it.
     pub reason: Option<String>,
-    /// What the node measured.
     pub measured: Measured,
     /// Until the run is due again.
     pub delay: Duration,
@@ -158,17 +145,11 @@ pub async fn release(
 /// An attempt whose definition its holder would not execute, while another node might.
 #[derive(Clone, Debug)]
 pub struct GiveBack {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
-    /// The node that held it.
     pub address: String,
-    /// The session that held it.
     pub session: i64,
-    /// Why the definition was refused.
     pub reason: String,
     /// Until the run is due again, for this node too: so that nobody claims and refuses without a pause.
     pub delay: Duration,
@@ -185,7 +166,6 @@ pub async fn give_back(db: &Db, refused: &[GiveBack]) -> Result<Vec<(Attempt, Fi
 pub enum LostWhy {
     /// The lease lapsed and the kernel ended it.
     Lease,
-    /// Its warden died.
     Warden,
     /// The node was told to leave.
     Drain,
@@ -208,17 +188,11 @@ impl LostWhy {
 /// An attempt that its holder knows to be dead without an end of its own.
 #[derive(Clone, Debug)]
 pub struct Lose {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The fence of its claim.
     pub fence: i64,
-    /// The node that held it.
     pub address: String,
-    /// The session that held it.
     pub session: i64,
-    /// What ended it.
     pub why: LostWhy,
 }
 

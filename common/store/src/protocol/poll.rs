@@ -16,7 +16,6 @@ use farmhand_core::lease::{Database, MarksBelow};
 pub struct Poll {
     /// The database's clock.
     pub db_now: Timestamp,
-    /// Which server and epoch answered.
     pub database: Box<Database>,
     /// Above the mark of every renewal that this snapshot shows; None without an open node.
     pub above: Option<i64>,
@@ -72,7 +71,6 @@ pub struct AwaitedLease {
 /// What a stopwatch watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SilentLease {
-    /// The silent node's address.
     pub address: String,
     /// Its open session.
     pub session: i64,
@@ -89,24 +87,17 @@ pub struct SilentLease {
 /// A running attempt that somebody wants cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelWanted {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// Who wants that.
     pub by: Option<String>,
 }
 
 /// A run with `hold` whose session ended: freed by the stopwatch after lease and hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeldOver {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
-    /// The node that held it.
     pub address: String,
-    /// The session that ended.
     pub session: i64,
     /// How long the attempt may outlive the lease, in milliseconds.
     pub hold_ms: i64,
@@ -131,7 +122,6 @@ pub async fn poll(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Pol
 /// A definition, as agents follow it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// The job's name.
     pub job_id: String,
     /// The revision of the job's definition.
     pub rev: i64,
@@ -141,11 +131,9 @@ pub struct JobRow {
     pub spec: Value,
     /// Whether it may run at all.
     pub enabled: bool,
-    /// Whether its schedule stands still.
     pub paused: bool,
     /// Whether it was deleted: agents forget it.
     pub deleted: bool,
-    /// Whether it has a schedule.
     pub scheduled: bool,
     /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
@@ -162,11 +150,9 @@ pub async fn jobs_since(db: &Db, seq: i64) -> Result<Vec<JobRow>, StoreError> {
 /// A job to fire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
-    /// The job's name.
     pub job_id: String,
     /// The revision whose schedule it is.
     pub rev: i64,
-    /// The instant that has passed.
     pub next_run: Timestamp,
 }
 

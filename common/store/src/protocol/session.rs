@@ -29,7 +29,6 @@ pub struct NodeInfo {
     pub slots: i32,
     /// A JSON object of strings.
     pub labels: Value,
-    /// The release of its agent.
     pub version: String,
     /// The highest session of this address that the agent remembers; 0 for none.
     pub last_session: i64,
@@ -44,11 +43,9 @@ pub enum Opened {
     Session(i64),
     /// Another incarnation holds the address: watch its renewals like any challenger.
     Taken {
-        /// The session that is open.
         session: i64,
         /// The agent start that opened it.
         incarnation: Uuid,
-        /// Its heartbeat now.
         renewals: i64,
         /// How long its lease lasts from a renewal, in milliseconds.
         ttl_ms: i64,
@@ -131,13 +128,10 @@ async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError>
 /// A run held by a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
     /// Tells a claim that a failover lost from the one that was given its number again.
     pub fence: i64,
-    /// Somebody wants it cancelled.
     pub cancel: bool,
 }
 
@@ -156,9 +150,7 @@ pub enum Renewed {
         drain_until: Option<Timestamp>,
         /// The database's clock.
         db_now: Timestamp,
-        /// The heartbeat that it set.
         renewals: i64,
-        /// Which server and epoch answered.
         database: Box<Database>,
     },
     /// The session ended: kill now.
@@ -222,11 +214,9 @@ pub async fn database(db: &Db) -> Result<Database, StoreError> {
 /// An epoch that an agent opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEpoch {
-    /// Its number.
     pub epoch: i64,
     /// The newest one of before.
     pub follows: i64,
-    /// Why claims were closed.
     pub why: Option<Closed>,
     /// At most so many runs that agents had seen are not in this database; None when no agent that told it remembers any.
     pub runs_forgotten: Option<i64>,

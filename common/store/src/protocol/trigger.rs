@@ -27,7 +27,6 @@ const TIME: Duration = Duration::from_secs(1);
 /// A firing of a triggered job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggered {
-    /// The job's name.
     pub job_id: String,
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,

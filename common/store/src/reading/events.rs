@@ -17,13 +17,10 @@ const SCANNED: i64 = 10_000;
 /// Which events; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventsFilter {
-    /// About this job.
     pub job: Option<String>,
-    /// About this run.
     pub run: Option<i64>,
     /// The address of the node that recorded it, or that it is about.
     pub node: Option<String>,
-    /// Of one of these kinds.
     pub kinds: Vec<String>,
     /// This one or worse.
     pub severity: Option<Severity>,

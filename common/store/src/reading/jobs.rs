@@ -89,15 +89,11 @@ words! {
 /// Which jobs; None means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobsFilter {
-    /// A part of the name.
     pub name: Option<String>,
-    /// In this condition.
     pub state: Option<JobCondition>,
-    /// Of this kind.
     pub kind: Option<JobKind>,
     /// Jobs whose `where` asks for this label with this value.
     pub label: Option<(String, String)>,
-    /// In which order.
     pub order: JobOrder,
 }
 

@@ -29,13 +29,10 @@ pub struct Marks {
 /// One held attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RunMark {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
     /// Whether its command has been started.
     pub started: bool,
-    /// Whether its cancellation was requested.
     pub cancelling: bool,
 }
 

@@ -41,7 +41,6 @@ pub struct Sought {
     pub matches: usize,
     /// Bytes that are read.
     pub bytes: u64,
-    /// Time that is spent.
     pub time: Duration,
 }
 

@@ -12,11 +12,8 @@ use crate::error::StoreError;
 /// A run that is due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueuedRun {
-    /// The run's number.
     pub run_id: i64,
-    /// The job's name.
     pub job_id: String,
-    /// What made it.
     pub kind: Kind,
     /// The only node that may run it.
     pub node: Option<String>,

@@ -19,13 +19,10 @@ pub const SCANNED: i64 = 10_000;
 /// Which runs; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Of this job.
     pub job: Option<String>,
-    /// In one of these states.
     pub states: Vec<RunState>,
     /// The address that holds it, or held it last.
     pub node: Option<String>,
-    /// Of this kind.
     pub kind: Option<Kind>,
     /// Ended at this instant or later. With `since` or `until` the list holds ended runs only, the latest end first.
     pub since: Option<Timestamp>,

@@ -37,9 +37,7 @@ pub enum Place {
 /// A stretch of output: whole lines, but for the last one of a command that is writing it, and for lines that are longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogView {
-    /// The run's number.
     pub run_id: i64,
-    /// Which attempt of the run.
     pub attempt: i32,
     /// What lies before the stretch, as far as it may matter to its colours.
     pub before: Vec<LogChunk>,

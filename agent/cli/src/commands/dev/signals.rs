@@ -10,7 +10,6 @@ use farmhand_os::signal::{block, stray};
 pub(super) enum Event {
     /// Ctrl-C, SIGTERM, or the terminal is gone.
     End,
-    /// A child ended.
     Child,
     /// SIGALRM: the agents are to look for work now.
     Look,

@@ -48,9 +48,7 @@ pub struct Options {
 pub struct Tools {
     /// The names' pipes, by which programs wait for tasks.
     pub fifos: Fifos,
-    /// The flow's own directory.
     pub dir: RunDir,
-    /// What starts tasks.
     pub spawner: Spawner,
     /// The library that makes tasks wait for names; none where nothing wants it.
     pub preload: Option<Preload>,
@@ -69,9 +67,7 @@ pub struct Tools {
 /// Standard output and error output of this process, or what is meant to be them.
 #[derive(Debug)]
 pub struct Passed {
-    /// Where standard output goes.
     pub stdout: OwnedFd,
-    /// Where error output goes.
     pub stderr: OwnedFd,
 }
 

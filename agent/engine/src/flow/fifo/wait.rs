@@ -14,7 +14,6 @@ const SOON: Duration = Duration::from_millis(10);
 
 /// Why waiting for a name came to nothing.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum WaitError {
     #[error("nobody provides `{0}`")]
     Unknown(String),

@@ -32,7 +32,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Why a stream cannot be run.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says what it means")]
 pub enum EngineError {
     #[error(transparent)]
     Checkpoint(#[from] BadCheckpoint),
@@ -43,7 +42,6 @@ pub enum EngineError {
 /// How a stream ended.
 #[derive(Debug)]
 pub struct End {
-    /// It was told to.
     pub interrupted: bool,
     /// Why it ended before its list did.
     pub trouble: Option<String>,
@@ -70,7 +68,6 @@ pub struct Engine {
     /// There is more to do at once.
     busy: bool,
     trouble: Option<String>,
-    /// It was told to end.
     stopping: bool,
     /// It cannot go on.
     leaving: bool,
@@ -81,7 +78,6 @@ pub struct Engine {
 /// A line that is to be handled.
 #[derive(Clone, Debug)]
 struct Item {
-    /// Its place in the list.
     index: u64,
     /// What the command is told; the same but in a replay.
     number: u64,

@@ -48,7 +48,6 @@ pub(crate) struct List {
     source: Source,
     /// The lines that are wanted and have not been read; all when absent.
     only: Option<BTreeSet<u64>>,
-    /// Lines read.
     read: u64,
 }
 

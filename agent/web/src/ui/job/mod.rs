@@ -32,7 +32,6 @@ const CELLS: i64 = 400;
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Ask {
-    /// The revisions compared.
     from: Option<i64>,
     to: Option<i64>,
     /// The instant that is asked about.

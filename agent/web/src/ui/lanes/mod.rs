@@ -122,7 +122,6 @@ pub struct Picture {
     pub lanes: Vec<Lane>,
     pub arrows: Vec<Arrow>,
     pub ticks: Vec<Tick>,
-    /// Where the present is.
     pub now: f64,
     pub height: f64,
 }

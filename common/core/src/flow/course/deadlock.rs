@@ -8,7 +8,6 @@ use crate::graph::Node;
 /// Tasks none of which can come to its end before the next one has, in a circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// Those of them that run.
     pub running: Vec<usize>,
     /// `a waits for b, b waits for a`.
     pub chain: String,
