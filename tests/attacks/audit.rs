@@ -19,9 +19,8 @@ async fn no_row_that_decides_what_runs_is_changed_without_a_trace() {
         ("UPDATE farmhand.api_token SET hash = sha256('mine')", "changed_api_token", "hash"),
         ("UPDATE farmhand.job_signature SET document = 'another'", "changed_job_signature", "another"),
         (
-            "INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-                 instances, each_node, source, applied_by, applied_at)
-                 VALUES ('k', 1, 2, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'bob', now())",
+            "INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+                 VALUES ('k', 1, 2, true, false, 'allow', 'rerun', 0, 1, false, '', 'bob', now())",
             "changed_job",
             "enabled",
         ),

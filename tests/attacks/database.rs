@@ -154,9 +154,8 @@ async fn rows_that_would_break_lists_mails_and_logs_are_refused() {
     for statement in [
         "INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)
              VALUES ('x', '{\"email\": [\"a@b\\r\\nBcc: all@example.org\"]}', '', '', now())",
-        "INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-             instances, each_node, source, applied_by, applied_at)
-             VALUES (E'j\\nforged', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', '', now())",
+        "INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+             VALUES (E'j\\nforged', 1, 1, true, false, 'allow', 'rerun', 0, 1, false, '', '', now())",
     ] {
         refused(&a.operator, statement, CHECKED).await;
     }

@@ -24,9 +24,8 @@ impl Attacked {
             .batch_execute(
                 "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
                      VALUES ('j', 1, '{\"command\": \"true\"}', '', 'anna', now());
-                 INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-                     instances, each_node, source, applied_by, applied_at)
-                     VALUES ('j', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'anna', now());
+                 INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+                     VALUES ('j', 1, 1, true, false, 'allow', 'rerun', 0, 1, false, '', 'anna', now());
                  INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
                      VALUES ('j', 1, 'submitted', now(), now());
                  INSERT INTO farmhand.api_token (name, hash, role, created_by, expires_at)

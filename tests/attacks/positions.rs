@@ -90,7 +90,7 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET paused = true, next_run = NULL WHERE job_id = 'j'", "42501"),
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET job_id = 'team.k' WHERE job_id = 'j'", "42501"),
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET job_id = 'k' WHERE job_id = 'team.j'", "42501"),
-    ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job SELECT 'k', rev, seq, enabled, paused, paused_by, paused_at, pause_reason, deleted, scheduled, next_run, decided_until, overlap, on_lost, priority, hold_ms, hard_ms, placement, instances, each_node, source, applied_by, applied_at FROM farmhand.job WHERE job_id = 'team.j'", "42501"),
+    ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job SELECT 'k', rev, seq, enabled, paused, paused_by, paused_at, pause_reason, deleted, scheduled, next_run, decided_until, overlap, on_lost, priority, hard_ms, placement, instances, each_node, source, applied_by, applied_at FROM farmhand.job WHERE job_id = 'team.j'", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job_signature (job_id, rev, document, key_name, signature, stored_by, stored_at) VALUES ('j', 1, '', '', '', '', now())", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.need (job_id, rev, gate, locks) VALUES ('j', 1, 'lock', '{x}')", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.notify_edge (job_id, target) VALUES ('j', 'ops')", "42501"),
@@ -174,9 +174,9 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
 /// Another team's job is `j`; these are the jobs, tokens and logins of the team, and what all share.
 const TEAM: &str = r#"
     INSERT INTO farmhand.job_revision SELECT 'team.j', rev, spec, source, applied_by, applied_at FROM farmhand.job_revision;
-    INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms, instances, each_node,
+    INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node,
         source, applied_by, applied_at)
-        VALUES ('team.j', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'anna', now());
+        VALUES ('team.j', 1, 1, true, false, 'allow', 'rerun', 0, 1, false, '', 'anna', now());
     UPDATE farmhand.job_seq SET seq = 1;
     INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at) VALUES ('team.j', 1, 'submitted', now(), now());
     INSERT INTO farmhand.triggering (child, parent, run_id, due_at, by_hand) VALUES ('j', 'team.j', 2, now(), true);

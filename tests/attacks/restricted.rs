@@ -8,9 +8,9 @@ use super::logins::{Attacked, DENIED, make_team, refused};
 /// Of the team is `team.j`, of another `j`, which follows it.
 const JOBS: &str = "
     INSERT INTO farmhand.job_revision SELECT 'team.j', rev, spec, source, applied_by, applied_at FROM farmhand.job_revision;
-    INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms, instances, each_node,
+    INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node,
         source, applied_by, applied_at)
-        VALUES ('team.j', 1, 0, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'anna', now());
+        VALUES ('team.j', 1, 0, true, false, 'allow', 'rerun', 0, 1, false, '', 'anna', now());
     INSERT INTO farmhand.trigger_edge (parent, child, nth, on_end, several) VALUES ('team.j', 'j', 1, 'success', false)";
 
 const RESTRICT: &str = "INSERT INTO farmhand.restriction (kind, name, jobs, set_by)

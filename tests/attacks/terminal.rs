@@ -92,10 +92,8 @@ async fn a_name_that_a_shell_would_obey_is_not_completed() {
         .batch_execute(
             "INSERT INTO farmhand.job_revision SELECT 'plain$(touch pwned)', rev, spec, source, applied_by, applied_at
                  FROM farmhand.job_revision;
-             INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-                 instances, each_node, source, applied_by, applied_at)
-                 SELECT 'plain$(touch pwned)', rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-                     instances, each_node, source, applied_by, applied_at FROM farmhand.job",
+             INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+                 SELECT 'plain$(touch pwned)', rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at FROM farmhand.job",
         )
         .await
         .expect("a job by SQL");

@@ -200,10 +200,7 @@ async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl
         .agents(2)
         .on(primary)
         .url(both)
-        .jobs(
-            "[job.plain]\ncommand = [WITNESS, '60000']\n
-             [job.held]\nhold = '8s'\ncommand = [WITNESS, '60000']\n",
-        )
+        .jobs("[job.plain]\ncommand = [WITNESS, '60000']\n")
         .prepare()
         .await;
     farm.agents[0].arguments[1] = first_ttl.to_owned();
@@ -247,10 +244,4 @@ async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl
 async fn an_epoch_is_not_opened_before_the_longest_lease_of_a_lost_claim_has_passed() {
     let longest = Duration::from_secs(14);
     the_next_life_waits_for_one_that_the_failover_lost("plain", "14s", longest).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_held_run_is_not_claimed_in_a_new_epoch_before_the_hold_of_a_lost_claim_has_passed() {
-    let hold = Duration::from_secs(8);
-    the_next_life_waits_for_one_that_the_failover_lost("held", "3s", TTL + hold).await;
 }

@@ -19,7 +19,6 @@ fn due(lost: usize) -> Beginning<'static> {
         node: "n2",
         bound: false,
         lost,
-        hold: Duration::ZERO,
     }
 }
 
@@ -78,11 +77,6 @@ fn an_attempt_that_left_no_line_costs_the_takeover_of_a_node_that_was_hit() {
     assert_eq!([of(3, 1), of(30, 1), of(3, 2)], [15_600, 45_300, 20_900]);
     // None was hit: nothing took it away.
     assert_eq!(bound(&farm(vec![]), &due(1)), 5_300);
-    let held = Beginning {
-        hold: Duration::from_secs(4),
-        ..due(1)
-    };
-    assert_eq!(bound(&farm(vec![hit("n1", 100, 60_000, 3)]), &held), 23_600);
 }
 
 #[test]
@@ -239,29 +233,4 @@ fn a_soak_says_where_starts_became_later() {
         ]
     );
     assert_eq!(quarters(&[]), [(Duration::ZERO, Duration::ZERO); 4]);
-}
-
-#[test]
-fn a_run_with_hold_waits_until_one_node_has_watched_another_server_for_that_too() {
-    let held = Beginning {
-        hold: Duration::from_secs(4),
-        ..due(0)
-    };
-    let moved = hit("", -20_000, -19_000, 30);
-    // It was only frozen, or is as it was: nothing but the hold is added.
-    let frozen = hit("", -20_000, -19_000, 0);
-    assert_eq!(bound(&farm(vec![frozen]), &held), 9_300);
-    // Claims are open 45 s after it at the latest; then the lease, the hold and 1.4 s.
-    assert_eq!(bound(&farm(vec![moved.clone()]), &held), 26_000 + 40_400);
-    let open_sooner = |others: Vec<Done>| Timeline {
-        begun: vec![90_000 * MS],
-        ..farm([vec![moved.clone()], others].concat())
-    };
-    assert_eq!(bound(&open_sooner(vec![]), &held), 30_400);
-    // Anew when each node was hit meanwhile, and not where one was left alone.
-    let hits = ["n1", "n2", "n3"].map(|node| hit(node, 5_000, 6_000, 3));
-    assert_eq!(bound(&open_sooner(hits[..2].to_vec()), &held), 30_400);
-    assert_eq!(bound(&open_sooner(hits.to_vec()), &held), 14_000 + 40_400);
-    // What has no hold does not wait for that.
-    assert_eq!(bound(&open_sooner(vec![]), &due(0)), 5_300);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_tests::chaos::place::{HUB, Place, enter_hub, join};
 use farmhand_tests::chaos::plan::Way;
-use farmhand_tests::farm::{Farm, SOON, TAKEOVER, TTL};
+use farmhand_tests::farm::{Farm, SOON, TAKEOVER};
 use farmhand_tests::proxy::{Flow, Proxy};
 use farmhand_tests::witness::boot_ns;
 use tokio::io::AsyncReadExt;
@@ -171,96 +171,6 @@ async fn a_firing_whose_reply_is_lost_fires_each_instant_once() {
         )
         .await;
     assert_eq!(gaps, 0, "{:?}", farm.runs("tick").await);
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_hold_survives_an_outage_longer_than_the_lease_and_one_without_is_run_again() {
-    let farm = Farm::new()
-        .agents(2)
-        .proxied()
-        .jobs(
-            "[job.held]\nhold = '20s'\ncommand = [WITNESS, '12000', 'say=300']\n
-             [job.plain]\ncommand = [WITNESS, '6000']\n",
-        )
-        .start()
-        .await;
-    let (held, plain) = (farm.submit("held").await, farm.submit("plain").await);
-    farm.lives(held, 1).await;
-    farm.lives(plain, 1).await;
-    for agent in &farm.agents {
-        agent.proxy().cut();
-    }
-    let cut = boot_ns();
-    farm.eventually(
-        "twice the lease passes",
-        SOON,
-        async || match Duration::from_nanos(boot_ns() - cut) {
-            gone if gone > TTL * 2 => Ok(()),
-            gone => Err(format!("{gone:?}")),
-        },
-    )
-    .await;
-    let (held_life, plain_life) = (farm.witness.life(held, 1), farm.witness.life(plain, 1));
-    assert!(
-        Duration::from_nanos(plain_life.last.saturating_sub(cut)) <= TTL,
-        "the plain one died with the lease"
-    );
-    assert!(boot_ns() - held_life.last < 2_000_000_000, "the held one lives");
-    for agent in &farm.agents {
-        agent.proxy().heal();
-    }
-    let done = farm.succeeds(held).await;
-    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
-    let expected: String = (1..=300).map(|n| format!("line {n}\n")).collect();
-    assert_eq!(farm.output(held, 1).await, expected);
-    assert_eq!(farm.succeeds(plain).await.attempt, 2);
-    assert_eq!(
-        farm.events("expired").await,
-        0,
-        "nobody takes over because the database was away"
-    );
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_held_run_of_a_dead_node_waits_for_its_hold_and_then_runs_elsewhere() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs("[job.held]\nhold = '4s'\ncommand = [WITNESS, '2000']\n")
-        .start()
-        .await;
-    let held = farm.submit("held").await;
-    let home = farm.lives(held, 1).await.running_at.expect("a node");
-    let killed = boot_ns();
-    farm.agent(&home).kill_with_wardens();
-    farm.lives(held, 2).await;
-    let delay = Duration::from_nanos(farm.witness.life(held, 2).first - killed);
-    eprintln!("held run taken over after {delay:?}");
-    assert!(delay >= Duration::from_secs(4), "{delay:?}");
-    assert!(delay <= TAKEOVER + TAKEOVER + Duration::from_secs(4), "{delay:?}");
-    farm.succeeds(held).await;
-    farm.check().await;
-}
-
-/// Its lease is lost, its hold is not: the run is still its own when it comes back.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_held_run_of_a_node_that_was_cut_off_is_never_run_twice() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .proxied()
-        .jobs("[job.held]\nhold = '15s'\ncommand = [WITNESS, '9000']\n")
-        .start()
-        .await;
-    let held = farm.submit("held").await;
-    let home = farm.lives(held, 1).await.running_at.expect("a node");
-    farm.agent(&home).proxy().cut();
-    farm.event("expired").await;
-    assert_eq!(farm.run(held).await.state, "running", "held");
-    farm.agent(&home).proxy().heal();
-    let done = farm.over(held, SOON * 2).await;
-    eprintln!("after its node came back: {done:?}");
-    assert_eq!(done.state, "succeeded", "{done:?}");
     farm.check().await;
 }
 

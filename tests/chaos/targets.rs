@@ -41,7 +41,6 @@ pub fn definition() -> Definition {
         skips: true,
         placed: false,
         waits: false,
-        hold: Duration::ZERO,
     }
 }
 

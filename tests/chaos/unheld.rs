@@ -7,7 +7,6 @@ use farmhand_tests::farm::{CALM, Farm, SOON};
 use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 use farmhand_warden_client::WardenClient;
-use farmhand_warden_client::wire::Kind;
 
 /// The warden must still live when the test has seen enough.
 const LEASE: Duration = Duration::from_secs(15);
@@ -19,7 +18,7 @@ const FREE: &str = "UPDATE farmhand.run_live SET state = 'due', running_at = NUL
 const RENEWALS: &str = "SELECT renewals FROM farmhand.node";
 
 async fn deadline(farm: &Farm) -> u64 {
-    let known = WardenClient::identify(&farm.agents[0].state_dir, Kind::Main).await;
+    let known = WardenClient::identify(&farm.agents[0].state_dir).await;
     known.expect("an answer").expect("a warden").deadline_ns
 }
 

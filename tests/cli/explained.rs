@@ -220,9 +220,9 @@ async fn a_job_that_is_resumed_is_said_to_run_only_if_it_will() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_session_ended_is_held_in_each_answer() {
+async fn a_run_whose_session_ended_waits_to_be_freed_in_each_answer() {
     let farm = Farm::new().await;
-    farm.apply("[job.slow]\ncommand = 'sleep 600'\nhold = '1h'\n");
+    farm.apply("[job.slow]\ncommand = 'sleep 600'\n");
     farm.db
         .client()
         .await
@@ -231,12 +231,12 @@ async fn a_run_whose_session_ended_is_held_in_each_answer() {
                  started_at, lost_at)
              VALUES ('n1', 'n1', gen_random_uuid(), 2, false, now(), 8000, 4, '{}', 'x', now(), '2026-03-10T12:00:00Z');
              INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt, fence,
-                 hold_ms, claimed_at, started_at)
-             VALUES (7, 'slow', 1, 'submitted', now(), now(), 'running', 'n1', 1, 1, 1, 3600000, now(), now())",
+                 claimed_at, started_at)
+             VALUES (7, 'slow', 1, 'submitted', now(), now(), 'running', 'n1', 1, 1, 1, now(), now())",
         )
         .await
         .unwrap();
-    let held = "attempt 1; the session of its node ended at 2026-03-10T12:00:00Z: it is held until its hold of 1h is over";
+    let held = "attempt 1; the session of its node ended at 2026-03-10T12:00:00Z: ";
     for args in [
         ["explain", "run", "7", "--json"],
         ["explain", "job", "slow", "--json"],
@@ -250,7 +250,7 @@ async fn a_run_whose_session_ended_is_held_in_each_answer() {
         );
     }
     farm.run(&["node", "rm", "n1"])
-        .refused(4, &["1 run is held there until its hold is over"]);
+        .refused(4, &["1 run of it is not free yet"]);
     let node = farm.run(&["node", "show", "n1", "--json"]).json();
     let counts = |of: &str| node[of].as_i64();
     assert_eq!(
@@ -267,6 +267,6 @@ async fn a_run_whose_session_ended_is_held_in_each_answer() {
     assert!(below.is_some_and(|below| below.contains("slow")), "{top:?}");
     assert_eq!(farm.run(&["status", "--json"]).json()["running"], 1);
     let cancelled = farm.run(&["run", "cancel", "7"]).ok();
-    let wanted = "run 7 is cancelled when its hold is over";
+    let wanted = "run 7 is cancelled when it is freed";
     assert!(cancelled.out.contains(wanted), "{cancelled:?}");
 }

@@ -198,7 +198,7 @@ impl State {
             Action::RefuseStart { host, agent, lane } => self.refuse_start(cfg, host, agent, lane)?,
             Action::LateStart { host, run } => self.late_start(host, run)?,
             Action::Exit { host, run, ok } => {
-                let w = self.hosts[host].warden_of(cfg, run)?;
+                let w = self.hosts[host].warden.as_mut()?;
                 let Slot::Live(attempt) = w.slots[run] else {
                     return None;
                 };
@@ -258,7 +258,6 @@ impl State {
                 self.db = Db {
                     server,
                     claims_open: false,
-                    held: 0,
                     ..db
                 };
                 self.drop_connections(cfg, cfg.has(Guard::StopwatchAnewAfterFailover));

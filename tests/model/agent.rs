@@ -2,9 +2,7 @@
 //! other is one step, for the step may come arbitrarily late and the kernel's timer does not wait for it.
 
 use crate::config::{Config, Guard};
-use crate::state::{
-    Agent, Held, HeldOver, Host, Op, Phase, RUNS, Reply, RunState, Slot, State, Stmt, Warden, Watch,
-};
+use crate::state::{Agent, Held, Host, Op, Phase, RUNS, Reply, RunState, Slot, State, Stmt, Warden, Watch};
 
 impl State {
     pub fn agent(&mut self, h: usize, g: usize) -> &mut Agent {
@@ -17,8 +15,7 @@ impl State {
     pub fn superseded(&self, cfg: &Config, h: usize, g: usize) -> bool {
         let obeys = |w: &Warden| w.dead || usize::from(w.obeys) == g;
         let host = &self.hosts[h];
-        cfg.has(Guard::OlderAgentCutOff)
-            && !(host.warden.iter().all(obeys) && host.hold_warden.iter().all(obeys))
+        cfg.has(Guard::OlderAgentCutOff) && !host.warden.iter().all(obeys)
     }
 
     pub fn deliver(&mut self, cfg: &Config, h: usize, g: usize, lane: usize) {
@@ -57,9 +54,7 @@ impl State {
                 }
             }
             Stmt::Expire { .. } => self.agent(h, g).watch = None,
-            Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
-            Stmt::OpenEpoch { .. } if cfg.longest_hold() > self.db.held => {}
-            Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => self.agent(h, g).server_watch = None,
+            Stmt::OpenEpoch { .. } => self.agent(h, g).server_watch = None,
             Stmt::Sweep => {}
         }
     }
@@ -113,7 +108,7 @@ impl State {
                 return;
             }
         };
-        let keeps = cfg.features.keep_session || self.hosts[h].holds();
+        let keeps = cfg.features.keep_session;
         if self.hosts[h].warden.is_none() && keeps && age < cfg.lease_ticks + longer {
             self.hosts[h].warden = Some(Warden::new((session, incarnation), age, longer, generation(g)));
             // An older agent cannot know; it is cut off instead.
@@ -147,7 +142,7 @@ impl State {
         known: u8,
     ) {
         for r in 0..RUNS {
-            let warden = self.hosts[h].warden_of(cfg, r);
+            let warden = self.hosts[h].warden.as_mut();
             if let Some(w) = warden {
                 let slot = w.slots[r];
                 let mut has = match slot {
@@ -195,21 +190,13 @@ impl State {
     fn polled(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, address: u8, reply: Reply) {
         let Reply::Polled {
             node,
-            held_over,
             server,
             claims_open,
             longest,
-            held,
         } = reply
         else {
             return;
         };
-        let own_attempt = |held: &Held| {
-            let w = self.hosts[h].hold_warden;
-            cfg.addresses[h] == held.address
-                && w.is_some_and(|w| w.slots[usize::from(held.run)] != Slot::Empty)
-        };
-        let held_over = held_over.map(|o| o.filter(|(o, _)| !own_attempt(o)));
         let age = if cfg.has(Guard::StopwatchFromReceipt) {
             0
         } else {
@@ -237,21 +224,9 @@ impl State {
             }
             _ => Some(seen),
         };
-        for r in 0..RUNS {
-            agent.held_over[r] = match (agent.held_over[r], held_over[r]) {
-                (Some(before), Some((held, longer))) if before.held == held => Some(HeldOver {
-                    longer: longer.max(before.longer),
-                    ..before
-                }),
-                (Some(before), Some((held, _))) if !cfg.has(Guard::HeldOverNamesSession) => {
-                    Some(HeldOver { held, ..before })
-                }
-                (_, now) => now.map(|(held, longer)| HeldOver { held, longer, age: 0 }),
-            };
-        }
         agent.longest = agent.longest.max(longest).max(node.longer);
         agent.server_watch = match agent.server_watch {
-            _ if claims_open && cfg.longest_hold() <= held => None,
+            _ if claims_open => None,
             Some((t, age)) if t == server => Some((t, age)),
             _ => Some((server, 0)),
         };
@@ -294,18 +269,7 @@ impl State {
             self.agent(h, g).release[r] = Some(held);
             return;
         };
-        if cfg.hold[r] > 0 {
-            let idle = |w: &Warden| w.slots.iter().all(|s| *s == Slot::Empty);
-            if host.hold_warden.as_ref().is_none_or(idle) {
-                host.hold_warden = Some(Warden::new(
-                    (session, incarnation),
-                    main.age,
-                    main.longer,
-                    generation(g),
-                ));
-            }
-        }
-        let Some(w) = host.warden_of(cfg, r) else { return };
+        let Some(w) = host.warden.as_mut() else { return };
         // One that is here under the same number ends first; then a renewal gives this one back.
         let same_number = cfg.has(Guard::SameNumberEndsFirst)
             && matches!(w.slots[r], Slot::Live(n) | Slot::Exited { attempt: n, .. }
@@ -319,10 +283,7 @@ impl State {
     /// The attempt is recorded, or its run moved on; it may never start here again.
     fn forget(&mut self, h: usize, held: Held) {
         let r = usize::from(held.run);
-        for w in [&mut self.hosts[h].warden, &mut self.hosts[h].hold_warden]
-            .into_iter()
-            .flatten()
-        {
+        if let Some(w) = &mut self.hosts[h].warden {
             let same_fence = w.fences[r] == held.fence;
             if matches!(w.slots[r], Slot::Exited { attempt, .. } if attempt == held.attempt && same_fence) {
                 w.slots[r] = Slot::Empty;
@@ -340,7 +301,7 @@ impl State {
         host.agents[g] = None;
         if g == 0 && host.agents[1].is_some() {
             host.agents.swap(0, 1);
-            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+            if let Some(w) = &mut host.warden {
                 w.obeys = 0;
             }
         }
@@ -363,31 +324,20 @@ impl State {
 }
 
 impl Host {
-    /// The warden that runs attempts of this run.
-    pub fn warden_of(&mut self, cfg: &Config, run: usize) -> Option<&mut Warden> {
-        if cfg.hold[run] > 0 {
-            self.hold_warden.as_mut()
-        } else {
-            self.warden.as_mut()
-        }
-    }
-
-    /// Attempts of this run up to this one never start here. The main warden keeps the list for both, as
-    /// the other one may not exist yet.
+    /// Attempts of this run up to this one never start here.
     pub fn bar(&mut self, run: usize, attempt: u8) {
         if let Some(w) = &mut self.warden {
             w.barred[run] = w.barred[run].max(attempt);
         }
     }
 
-    /// Only the main warden ever is.
     pub fn stuck(&self) -> bool {
         self.warden.is_some_and(|w| w.stuck)
     }
 
     /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
     fn extend(&mut self, session: u8, age: u8, longer: u8) {
-        for w in [&mut self.warden, &mut self.hold_warden].into_iter().flatten() {
+        if let Some(w) = &mut self.warden {
             if w.session == session && !w.dead && !w.stuck && longer + w.age >= w.longer + age {
                 (w.age, w.longer) = (age, longer);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, TAKEOVER_MARGIN};
 
-use crate::state::{HOSTS, RUNS};
+use crate::state::HOSTS;
 
 /// One thing the protocol does against one danger. A mutation removes one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,6 @@ pub enum Guard {
     TreeEmptyBeforeClose,
     OnlyOwnGivenBack,
     CloseNamesItsOwn,
-    CloseFreesItsOwn,
     LateClaimReleased,
     LateOpenClosed,
     ZeroRowRenewalKills,
@@ -56,19 +55,14 @@ pub enum Guard {
     EpochInFence,
     EpochIsRemembered,
     UnheldIsKilled,
-    HoldWaitsLonger,
-    HoldSurvivesExpire,
-    HeldOverNamesSession,
     FreshWardenDropsClaims,
     RenewalProvesTheWarden,
     FenceEndsTheTree,
     ZeroRowFinishIsRead,
     NoWallClock,
     TtlGrowsInSession,
-    TtlKeptWhileHeldOver,
     WaitOfWatchedLease,
     LongestLeaseOnNewServer,
-    HoldWaitsInNewEpoch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,8 +73,6 @@ pub struct Config {
     pub addresses: [u8; HOSTS],
     pub hosts: usize,
     pub runs: usize,
-    /// Ticks that an attempt of this run may outlive its lease; 0 for none.
-    pub hold: [u8; RUNS],
     /// Processes of a lease are gone at this age, in ticks since the confirmed renewal was sent.
     pub lease_ticks: u8,
     /// A challenger may act when its stopwatch shows this many ticks.
@@ -143,8 +135,6 @@ pub enum Start {
     /// As `AllOpen`, and run 0 is held by session 1 of the first host, whose session is 3 by now: what a
     /// careless hand at the SQL prompt leaves behind.
     Orphan,
-    /// The first host's session was expired at the first possible moment; its attempt with `hold` lives.
-    HeldOver,
 }
 
 impl Config {
@@ -166,35 +156,18 @@ impl Config {
         (host + 1) % self.hosts
     }
 
-    pub fn held_ticks(&self, run: usize) -> u8 {
-        self.lease_ticks + self.hold[run]
-    }
-
-    pub fn release_ticks(&self, run: usize) -> u8 {
-        self.wait_ticks
-            + if self.has(Guard::HoldWaitsLonger) {
-                self.hold[run]
-            } else {
-                0
-            }
-    }
-
     pub fn longest(&self) -> u8 {
         self.longer.into_iter().flatten().max().unwrap_or(0)
     }
 
-    pub fn longest_hold(&self) -> u8 {
-        self.hold.into_iter().max().unwrap_or(0)
-    }
-
     /// When a stopwatch on a server has shown all that is waited for.
     pub fn server_ticks(&self) -> u8 {
-        self.wait_ticks + self.longest() + self.longest_hold()
+        self.wait_ticks + self.longest()
     }
 
     /// Where counters of time stop.
     pub fn horizon(&self) -> u8 {
-        self.lease_ticks.max(self.wait_ticks) + self.longest_hold() + self.longest()
+        self.lease_ticks.max(self.wait_ticks) + self.longest()
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::config::{Config, Guard};
 use crate::locks::Locks;
-use crate::state::{ANY, Db, Held, Node, Op, Phase, RUNS, Reply, Run, RunState, State, Stmt};
+use crate::state::{ANY, Db, Held, Node, Op, Phase, RUNS, Reply, RunState, State, Stmt};
 
 impl State {
     /// The next phase of a statement on the server, or `None` while it waits for a lock. A claim has one
@@ -32,40 +32,23 @@ impl State {
                 let free = !locks.exclusive[usize::from(op.address)];
                 free.then(|| Phase::Done(self.db.renew(cfg, op.address, (session, incarnation), longer)))
             }
-            (Stmt::Poll { address }, Phase::Sent) => done(self.db.poll(cfg, address)),
+            (Stmt::Poll { address }, Phase::Sent) => done(self.db.poll(address)),
             (Stmt::Claim { .. }, _) => self.claim_step(cfg, op, pick, locks),
             (Stmt::Expire { .. } | Stmt::Close { .. }, _) => self.end_session_step(cfg, op, locks),
-            (Stmt::Sweep, Phase::Sent) => Some(Phase::Snapshot(self.db.orphans(cfg))),
+            (Stmt::Sweep, Phase::Sent) => Some(Phase::Snapshot(self.db.orphans())),
             (Stmt::Sweep, Phase::Snapshot(seen)) => {
                 let seen = passed_over(cfg, seen, locks)?;
                 self.sweep(cfg, seen);
                 done(Reply::Updated)
             }
-            (
-                Stmt::Finish { held }
-                | Stmt::Retry { held }
-                | Stmt::Release { held }
-                | Stmt::ReleaseHeldOver { held },
-                Phase::Sent,
-            ) if self.locked[usize::from(held.run)] => None,
+            (Stmt::Finish { held } | Stmt::Retry { held } | Stmt::Release { held }, Phase::Sent)
+                if self.locked[usize::from(held.run)] =>
+            {
+                None
+            }
             (Stmt::Finish { held }, Phase::Sent) => done(self.write_attempt(cfg, held, RunState::Final)),
             (Stmt::Retry { held } | Stmt::Release { held }, Phase::Sent) => {
                 done(self.write_attempt(cfg, held, RunState::Due))
-            }
-            (Stmt::ReleaseHeldOver { held }, Phase::Sent) => {
-                let over = held.session < self.db.nodes[usize::from(held.address)].session;
-                let reply = if over {
-                    self.write_attempt(cfg, held, RunState::Due)
-                } else {
-                    Reply::NoRow
-                };
-                done(reply)
-            }
-            (Stmt::RaiseHeld { server, held }, Phase::Sent) => {
-                if self.db.server == server {
-                    self.db.held = self.db.held.max(held);
-                }
-                done(Reply::Updated)
             }
             (Stmt::OpenEpoch { server, memory }, Phase::Sent) => {
                 if self.db.server == server && !self.db.claims_open {
@@ -100,8 +83,7 @@ impl State {
                 if locks.exclusive[usize::from(op.address)] && cfg.has(Guard::KeyShareInClaim) {
                     return None;
                 }
-                let held = cfg.hold[r] <= self.db.held || !cfg.has(Guard::HoldWaitsInNewEpoch);
-                let due = self.db.runs[r].state == RunState::Due && !locks.run[r] && held;
+                let due = self.db.runs[r].state == RunState::Due && !locks.run[r];
                 if !due || !self.db.may_claim(cfg, op.address, session, incarnation, server) {
                     return Some(Phase::Done(Reply::NoRow));
                 }
@@ -161,7 +143,7 @@ impl State {
         let a = usize::from(address);
         match op.phase {
             Phase::Sent if !cfg.has(Guard::TwoSnapshotsInExpire) => {
-                Some(Phase::Snapshot(self.db.held_by(cfg, address, session)))
+                Some(Phase::Snapshot(self.db.held_by(address, session)))
             }
             Phase::Sent | Phase::Snapshot(_) => {
                 // An update that leaves the key alone does not wait for FOR KEY SHARE.
@@ -189,8 +171,8 @@ impl State {
             Phase::Locked { seen, .. } => {
                 let ended = self.db.nodes[a].session;
                 let held = match renewals {
-                    None => self.db.closed_with(cfg, address, ended),
-                    Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(cfg, address, ended),
+                    None => self.db.held_by(address, ended),
+                    Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(address, ended),
                     Some(_) => seen,
                 };
                 let held = if renewals.is_some() {
@@ -281,14 +263,8 @@ fn passed_over(cfg: &Config, held: [u8; RUNS], locks: Locks) -> Option<[u8; RUNS
 impl Db {
     pub fn open(&mut self, cfg: &Config, address: u8, incarnation: u8, longer: u8) -> Reply {
         let server = self.server;
-        let held_over = |session: u8| {
-            let of =
-                |run: &Run| run.state == RunState::Running && run.address == address && run.session < session;
-            self.runs.iter().any(of)
-        };
         let now = self.nodes[usize::from(address)];
-        let grows = now.open && cfg.has(Guard::TtlGrowsInSession)
-            || held_over(now.session + u8::from(!now.open)) && cfg.has(Guard::TtlKeptWhileHeldOver);
+        let grows = now.open && cfg.has(Guard::TtlGrowsInSession);
         if !self.claims_open && cfg.has(Guard::ClaimsOpenInOpen) {
             return Reply::Taken;
         }
@@ -331,29 +307,13 @@ impl Db {
         }
     }
 
-    fn poll(&self, cfg: &Config, address: u8) -> Reply {
-        let held_over = std::array::from_fn(|r| {
-            let run = &self.runs[r];
-            let over = run.state == RunState::Running
-                && cfg.hold[r] > 0
-                && run.session < self.nodes[usize::from(run.address)].session;
-            let held = Held {
-                run: u8::try_from(r).expect("few runs"),
-                attempt: run.attempt,
-                fence: run.fence,
-                address: run.address,
-                session: run.session,
-            };
-            over.then_some((held, self.nodes[usize::from(run.address)].longer))
-        });
+    fn poll(&self, address: u8) -> Reply {
         let node = self.nodes[usize::from(address)];
         Reply::Polled {
             node,
-            held_over,
             server: self.server,
             claims_open: self.claims_open,
             longest: self.longest,
-            held: self.held,
         }
     }
 
@@ -371,34 +331,21 @@ impl Db {
         me && allowed && server
     }
 
-    /// Runs with a hold stay with the attempt that may outlive its session.
-    fn held_by(&self, cfg: &Config, address: u8, session: u8) -> [u8; RUNS] {
+    fn held_by(&self, address: u8, session: u8) -> [u8; RUNS] {
         std::array::from_fn(|r| {
             let run = &self.runs[r];
             let held = run.state == RunState::Running && run.address == address && run.session == session;
-            let stays = cfg.hold[r] > 0 && cfg.has(Guard::HoldSurvivesExpire);
-            if held && !stays { session } else { 0 }
-        })
-    }
-
-    /// The holder itself says that nothing is left alive, so holds end too; only its own, for an earlier
-    /// session of the address may live on elsewhere.
-    fn closed_with(&self, cfg: &Config, address: u8, session: u8) -> [u8; RUNS] {
-        std::array::from_fn(|r| {
-            let run = &self.runs[r];
-            let own = run.session == session || !cfg.has(Guard::CloseFreesItsOwn);
-            let held = run.state == RunState::Running && run.address == address && own;
             if held { session } else { 0 }
         })
     }
 
     /// What a sweep's snapshot matches: per run the address and the session of the node that holds it no
     /// longer.
-    fn orphans(&self, cfg: &Config) -> [u8; RUNS] {
+    fn orphans(&self) -> [u8; RUNS] {
         std::array::from_fn(|r| {
             let run = &self.runs[r];
             let node = self.nodes[usize::from(run.address)].session;
-            let orphan = run.state == RunState::Running && run.session < node && cfg.hold[r] == 0;
+            let orphan = run.state == RunState::Running && run.session < node;
             if orphan { run.address << 5 | node } else { 0 }
         })
     }

@@ -121,12 +121,9 @@ missed! {
     epoch_is_remembered: EpochIsRemembered in replaced_twice() => FENCES_GROW;
     unheld_is_killed: UnheldIsKilled in lossy_failover() => TWO_LIVE;
     no_wall_clock: NoWallClock in wall_clock() => TWO_LIVE;
-    hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
     incarnation_in_renew: IncarnationInRenew in lossy_same_address() => TWO_LIVE;
-    hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
     ttl_grows_in_session: TtlGrowsInSession in shorter_lease() => TWO_LIVE;
     longest_lease_on_a_new_server: LongestLeaseOnNewServer in mixed_leases_lossy() => TWO_LIVE;
-    hold_waits_on_a_new_server: HoldWaitsInNewEpoch in hold_lossy() => TWO_LIVE;
     wait_of_watched_lease: WaitOfWatchedLease in mixed_leases() => TWO_LIVE;
 }
 
@@ -144,17 +141,13 @@ made_up_for! {
     claims_open_in_claim: ClaimsOpenInClaim in lossy_failover_alone();
     claims_open_in_open: ClaimsOpenInOpen in lossy_failover_alone();
     claims_open_in_expire: ClaimsOpenInExpire in failover();
-    held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
-    close_frees_its_own: CloseFreesItsOwn in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
-    ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over();
 }
 
 missed_together! {
     session_and_fence_in_finish: SessionInFinish, FenceInFinish in lossy_failover_alone() => STALE_WRITE;
     address_and_fence_in_finish: AddressInFinish, FenceInFinish in lossy_failover() => STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
-    close_frees_and_names_its_own: CloseFreesItsOwn, CloseNamesItsOwn in held_over_elsewhere() => FREED;
     claims_open_and_kill_before_claim: ClaimsOpenInClaim, KillBeforeClaimOnNewServer in lossy_failover() => TWO_LIVE;
     kill_before_claim_and_w_and_number: KillBeforeClaimOnNewServer, ServerWatchedForW, SameNumberEndsFirst in lossy_failover_alone() => TWO_LIVE;
 }

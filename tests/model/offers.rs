@@ -91,9 +91,8 @@ impl State {
                         });
                     }
                 }
-                // Of all wardens: `end_wardens` of the agent says so only then.
-                Some(w) if (!w.tree_empty() || host.holds()) && cfg.has(Guard::TreeEmptyBeforeClose) => {}
-                None if cfg.features.keep_session || host.holds() => {
+                Some(w) if !w.tree_empty() && cfg.has(Guard::TreeEmptyBeforeClose) => {}
+                None if cfg.features.keep_session => {
                     send(Stmt::Renew {
                         session,
                         incarnation,
@@ -141,14 +140,8 @@ impl State {
             watcher
         };
         let new = self.db.nodes[usize::from(address)].open && a.watch.is_none();
-        let over = watcher
-            && (0..RUNS).any(|r| {
-                let seen = |o: crate::state::HeldOver| o.held.session == self.db.runs[r].session;
-                cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
-            });
-        let waits = !self.db.claims_open || cfg.longest_hold() > self.db.held;
-        let server = watcher && waits && a.server_watch.is_none();
-        if (watches && new) || over || server {
+        let server = watcher && !self.db.claims_open && a.server_watch.is_none();
+        if (watches && new) || server {
             send(Stmt::Poll { address });
         }
     }
@@ -181,11 +174,6 @@ impl State {
                 });
             }
         }
-        for (r, over) in a.held_over.iter().enumerate() {
-            if let Some(o) = over.filter(|o| o.age >= cfg.release_ticks(r) + o.longer) {
-                send(Stmt::ReleaseHeldOver { held: o.held });
-            }
-        }
         if let Some((server, age)) = a.server_watch {
             let longest = cfg.has(Guard::LongestLeaseOnNewServer);
             let wait = cfg.wait_ticks + if longest { a.longest } else { a.longer };
@@ -193,13 +181,9 @@ impl State {
                 let memory = host.memory;
                 send(Stmt::OpenEpoch { server, memory });
             }
-            let held = cfg.longest_hold();
-            if held > self.db.held && age >= wait + held {
-                send(Stmt::RaiseHeld { server, held });
-            }
         }
         // One that finds what is locked, and nothing else, changes nothing.
-        let free = |r: usize| self.db.is_orphan(cfg, r) && !self.locked[r];
+        let free = |r: usize| self.db.is_orphan(r) && !self.locked[r];
         if cfg.features.sweeps && cfg.has(Guard::Sweep) && (0..RUNS).any(free) {
             send(Stmt::Sweep);
         }
@@ -207,11 +191,7 @@ impl State {
 
     /// What ended in a warden and is not recorded yet.
     pub fn endings(&self, cfg: &Config, h: usize, send: &mut impl FnMut(Stmt)) {
-        for w in [self.hosts[h].warden, self.hosts[h].hold_warden]
-            .into_iter()
-            .flatten()
-            .filter(|w| !w.dead)
-        {
+        for w in self.hosts[h].warden.iter().filter(|w| !w.dead) {
             // An end that waits for a lock is sent alone, beside the others.
             for held in (w.attempts(cfg.addresses[h])).filter(|held| !self.locked[usize::from(held.run)]) {
                 match w.slots[usize::from(held.run)] {
@@ -247,11 +227,7 @@ impl State {
 
     pub fn host_actions(&self, cfg: &Config, h: usize, out: &mut Vec<Action>) {
         let host = &self.hosts[h];
-        for w in [host.warden, host.hold_warden]
-            .into_iter()
-            .flatten()
-            .filter(|w| !w.dead && !w.stuck)
-        {
+        for w in host.warden.iter().filter(|w| !w.dead && !w.stuck) {
             for run in (0..cfg.runs).filter(|r| matches!(w.slots[*r], Slot::Live(_))) {
                 out.push(Action::Exit {
                     host: h,

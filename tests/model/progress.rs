@@ -79,8 +79,8 @@ fn urgency(action: &Action) -> u8 {
         Action::GuardKills { .. } | Action::Adopt { .. } | Action::StartAgent { .. } => 2,
         Action::Send { stmt, .. } => match stmt {
             Stmt::Release { .. } | Stmt::Finish { .. } | Stmt::Retry { .. } => 3,
-            Stmt::Expire { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. } => 4,
-            Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
+            Stmt::Expire { .. } | Stmt::Sweep => 4,
+            Stmt::OpenEpoch { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
             Stmt::Renew { .. } => 6,
             Stmt::Claim { .. } => 8,
             Stmt::Poll { .. } => 7,

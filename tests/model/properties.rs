@@ -32,7 +32,7 @@ pub fn all() -> Vec<Property<Protocol>> {
         Property::always(FENCES_GROW, |_, s: &State| !s.broken.fence_not_growing),
         Property::always(FALSE_REPORT, |_, s: &State| !s.broken.false_report),
         Property::always(ORPHAN, |m: &Protocol, s: &State| {
-            orphans_allowed(&m.0) || !s.db.has_orphan(&m.0)
+            orphans_allowed(&m.0) || !s.db.has_orphan()
         }),
         Property::always(STUCK, |m: &Protocol, s: &State| progress::can_end(&m.0, s)),
     ]

@@ -23,7 +23,7 @@ impl State {
         let serves =
             |w: &&mut Warden| !w.dead && !w.stuck && (w.session, w.incarnation) == (session, incarnation);
         let w = self.hosts[h].warden.as_mut().filter(serves)?;
-        if w.barred[r] >= attempt || w.slots[r] != Slot::Empty || cfg.hold[r] > 0 || op.before_warden {
+        if w.barred[r] >= attempt || w.slots[r] != Slot::Empty || op.before_warden {
             return None;
         }
         w.late[r] = (attempt, fence);

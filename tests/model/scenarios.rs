@@ -6,7 +6,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::actions::Protocol;
 use crate::config::{Config, Faults, Features, Start, tight_ticks};
-use crate::state::{HOSTS, RUNS, State};
+use crate::state::{HOSTS, State};
 
 /// The second host watches the first, takes over, and neither opens a session twice.
 pub fn takeover() -> Config {
@@ -17,7 +17,6 @@ pub fn takeover() -> Config {
         addresses: [0, 1],
         hosts: HOSTS,
         runs: 1,
-        hold: [0; RUNS],
         lease_ticks,
         wait_ticks,
         longer: [[0; 2]; HOSTS],
@@ -224,38 +223,6 @@ pub fn lossy_same_address() -> Config {
     }
 }
 
-/// The run may outlive its session by a tick.
-pub fn hold() -> Config {
-    Config {
-        name: "hold",
-        hold: [1, 0],
-        max_session: [3, 1],
-        max_incarnations: 2,
-        ..takeover()
-    }
-}
-
-/// A hold longer than W, so that W alone would be too early.
-pub fn long_hold() -> Config {
-    Config {
-        name: "long hold",
-        hold: [3, 0],
-        ..hold()
-    }
-}
-
-/// The address goes to another machine while the attempt with `hold` lives on the first.
-pub fn held_over_elsewhere() -> Config {
-    Config {
-        name: "held over elsewhere",
-        addresses: [0, 0],
-        max_session: [5, 0],
-        start: Start::HeldOver,
-        hold: [2, 0],
-        ..hold()
-    }
-}
-
 /// After its warden died by the timer, the agent keeps the session that nobody ended.
 pub fn kept_session() -> Config {
     Config {
@@ -407,9 +374,6 @@ holds! {
     lossy_failover_alone;
     replaced_twice to 2;
     lossy_same_address to 2;
-    hold to 2;
-    long_hold to 2;
-    held_over_elsewhere to 2;
     kept_session;
     kept_session_adopted;
     stuck_warden;

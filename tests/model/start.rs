@@ -12,7 +12,6 @@ impl State {
         let host = |i: usize| Host {
             agents: [(i < cfg.hosts).then(|| agent(i)), None],
             warden: None,
-            hold_warden: None,
             incarnations: 0,
             memory: 1,
         };
@@ -34,7 +33,6 @@ impl State {
                 epoch: 1,
                 claims_open: true,
                 longest: 0,
-                held: u8::MAX,
                 nodes: [NO_NODE; ADDRESSES],
                 runs: std::array::from_fn(|r| if r < cfg.runs { run } else { absent }),
                 sequence: 0,
@@ -66,8 +64,7 @@ impl State {
             Start::Empty => 0,
             Start::FirstOpen => 1,
             // An address cannot be open twice.
-            Start::HeldOver if cfg.addresses[0] == cfg.addresses[1] => 1,
-            Start::AllOpen | Start::Orphan | Start::HeldOver => cfg.hosts,
+            Start::AllOpen | Start::Orphan => cfg.hosts,
         };
         for h in 0..open {
             state.start_open(cfg, h, 1);
@@ -83,35 +80,7 @@ impl State {
             };
             state.last_attempt[0] = 1;
         }
-        if cfg.start == Start::HeldOver {
-            state.start_held_over(cfg);
-        }
         state
-    }
-
-    fn start_held_over(&mut self, cfg: &Config) {
-        let host = &mut self.hosts[0];
-        let main = host.warden.take();
-        host.hold_warden = main.map(|w| Warden {
-            age: cfg.wait_ticks + w.longer,
-            slots: std::array::from_fn(|r| if r == 0 { Slot::Live(1) } else { Slot::Empty }),
-            fences: std::array::from_fn(|r| u8::from(r == 0)),
-            ..w
-        });
-        // A lease of its own only now.
-        let longer = cfg.longer[0][1];
-        (host.agents[0].iter_mut()).for_each(|a| (a.session, a.longer) = (None, longer));
-        let address = cfg.addresses[0];
-        let node = &mut self.db.nodes[usize::from(address)];
-        (node.session, node.open) = (node.session + 1, false);
-        self.db.runs[0] = Run {
-            state: RunState::Running,
-            address,
-            session: 1,
-            attempt: 1,
-            fence: 1,
-        };
-        self.last_attempt[0] = 1;
     }
 
     fn start_open(&mut self, cfg: &Config, h: usize, session: u8) {

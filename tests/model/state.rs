@@ -47,8 +47,6 @@ pub struct Db {
     pub claims_open: bool,
     /// The longest lease that was ever recorded, in ticks beyond the shortest.
     pub longest: u8,
-    /// Runs with a longer hold are not claimed in this epoch yet.
-    pub held: u8,
     pub nodes: [Node; ADDRESSES],
     pub runs: [Run; RUNS],
     /// The fence sequence; stays 0 where no failover can turn it back.
@@ -115,13 +113,6 @@ pub enum Stmt {
         server: u8,
         memory: u8,
     },
-    RaiseHeld {
-        server: u8,
-        held: u8,
-    },
-    ReleaseHeldOver {
-        held: Held,
-    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,12 +145,9 @@ pub enum Reply {
     },
     Polled {
         node: Node,
-        /// With the TTL of the address's present session.
-        held_over: [Option<(Held, u8)>; RUNS],
         server: u8,
         claims_open: bool,
         longest: u8,
-        held: u8,
     },
     Claimed {
         run: u8,
@@ -231,13 +219,6 @@ pub struct Watch {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HeldOver {
-    pub held: Held,
-    pub longer: u8,
-    pub age: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
     /// Of its leases.
     pub longer: u8,
@@ -252,7 +233,6 @@ pub struct Agent {
     pub release: [Option<Held>; RUNS],
     pub lanes: [Option<Op>; 2],
     pub watch: Option<Watch>,
-    pub held_over: [Option<HeldOver>; RUNS],
     /// Since a reply first showed the server that is not open.
     pub server_watch: Option<(u8, u8)>,
     /// Renewals whose deadline the warden has not confirmed; 2 stands for more.
@@ -263,8 +243,6 @@ pub struct Agent {
 pub struct Host {
     pub agents: [Option<Agent>; GENERATIONS],
     pub warden: Option<Warden>,
-    /// For attempts with `hold`; its timer is that much later.
-    pub hold_warden: Option<Warden>,
     pub incarnations: u8,
     /// The highest epoch that its agents remember, on its disk.
     pub memory: u8,
@@ -333,7 +311,6 @@ impl Agent {
             release: [None; RUNS],
             lanes: [None; 2],
             watch: None,
-            held_over: [None; RUNS],
             server_watch: None,
             unconfirmed: 0,
         }
@@ -364,9 +341,7 @@ impl Warden {
 
 impl Host {
     pub fn live(&self, run: usize) -> usize {
-        let in_warden =
-            |w: &Option<Warden>| usize::from(w.is_some_and(|w| matches!(w.slots[run], Slot::Live(_))));
-        in_warden(&self.warden) + in_warden(&self.hold_warden)
+        usize::from(self.warden.is_some_and(|w| matches!(w.slots[run], Slot::Live(_))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Leases of several lengths, and one that changes while something lives under it.
 
-use crate::config::{Config, Faults, Start};
+use crate::config::{Config, Faults};
 use crate::scenarios::{explore, lossy_failover, takeover};
 
 /// An agent crashes and is started with a shorter lease, which it adopts the session with.
@@ -36,34 +36,11 @@ pub fn mixed_leases() -> Config {
     }
 }
 
-/// A session with a shorter lease follows while an attempt of the one before it is held over.
-pub fn shorter_lease_held_over() -> Config {
-    Config {
-        name: "shorter lease, held over",
-        hold: [2, 0],
-        longer: [[2, 0], [0, 0]],
-        max_session: [3, 1],
-        max_incarnations: 2,
-        max_attempts: 1,
-        start: Start::HeldOver,
-        ..takeover()
-    }
-}
-
 /// A host with a short lease opens the server while an attempt lives under a long one.
 pub fn mixed_leases_lossy() -> Config {
     Config {
         name: "mixed leases, lossy failover",
         longer: [[1, 1], [0, 0]],
-        ..lossy_failover()
-    }
-}
-
-/// The claim of an attempt with a hold is lost.
-pub fn hold_lossy() -> Config {
-    Config {
-        name: "hold, lossy failover",
-        hold: [2, 0],
         ..lossy_failover()
     }
 }
@@ -74,11 +51,6 @@ mod whole {
     #[test]
     fn mixed_leases_lossy() {
         explore(super::mixed_leases_lossy(), Some(1));
-    }
-
-    #[test]
-    fn hold_lossy() {
-        explore(super::hold_lossy(), Some(1));
     }
 
     #[test]
@@ -94,10 +66,5 @@ mod whole {
     #[test]
     fn mixed_leases() {
         explore(super::mixed_leases(), Some(1));
-    }
-
-    #[test]
-    fn shorter_lease_held_over() {
-        explore(super::shorter_lease_held_over(), Some(1));
     }
 }

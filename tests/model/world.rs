@@ -16,7 +16,7 @@ impl State {
     pub fn adopt(&mut self, host: usize, agent: usize) {
         let h = &mut self.hosts[host];
         let mut session = None;
-        for w in [&mut h.hold_warden, &mut h.warden].into_iter().flatten() {
+        if let Some(w) = &mut h.warden {
             w.obeys = u8::from(agent == 1);
             session = Some((w.session, w.incarnation));
         }
@@ -26,7 +26,6 @@ impl State {
     pub fn forget_watches(&mut self, host: usize, agent: usize) {
         let a = self.agent(host, agent);
         a.watch = None;
-        a.held_over = [None; RUNS];
         a.server_watch = None;
     }
 
@@ -56,15 +55,11 @@ impl State {
                 a.watch
                     .iter_mut()
                     .for_each(|w| w.age = older(w.age).min(cfg.wait_ticks + cfg.longest()));
-                a.held_over
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|o| o.age = older(o.age));
                 a.server_watch
                     .iter_mut()
                     .for_each(|t| t.1 = older(t.1).min(cfg.server_ticks()));
             }
-            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+            if let Some(w) = &mut host.warden {
                 w.age = older(w.age);
             }
             // The agent is told nothing of it: its guard may be stuck then, too.
@@ -80,8 +75,6 @@ impl State {
                 host.warden = host
                     .warden
                     .filter(|w| w.stuck || w.age < cfg.lease_ticks + w.longer);
-                let held = (0..RUNS).map(|r| cfg.held_ticks(r)).max().unwrap_or(0);
-                host.hold_warden = host.hold_warden.filter(|w| w.age < held + w.longer);
             }
         }
     }
@@ -89,7 +82,7 @@ impl State {
     /// What an empty slot's last attempt had for a fence is nobody's business.
     pub fn forget_fences(&mut self) {
         for host in &mut self.hosts {
-            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+            if let Some(w) = &mut host.warden {
                 for r in 0..RUNS {
                     if w.slots[r] == Slot::Empty {
                         w.fences[r] = 0;
@@ -203,29 +196,17 @@ impl crate::state::Node {
 }
 
 impl Db {
-    pub fn is_held_over(&self, r: usize) -> bool {
-        let run = &self.runs[r];
-        run.state == RunState::Running && run.session < self.nodes[usize::from(run.address)].session
+    pub fn has_orphan(&self) -> bool {
+        (0..RUNS).any(|r| self.is_orphan(r))
     }
 
-    pub fn has_orphan(&self, cfg: &Config) -> bool {
-        (0..RUNS).any(|r| self.is_orphan(cfg, r))
-    }
-
-    pub fn is_orphan(&self, cfg: &Config, r: usize) -> bool {
+    pub fn is_orphan(&self, r: usize) -> bool {
         let run = &self.runs[r];
-        run.state == RunState::Running
-            && cfg.hold[r] == 0
-            && self.nodes[usize::from(run.address)].ended(run.session)
+        run.state == RunState::Running && self.nodes[usize::from(run.address)].ended(run.session)
     }
 }
 
 impl Host {
-    /// An attempt lives on under the second warden.
-    pub fn holds(&self) -> bool {
-        self.hold_warden.is_some_and(|w| !w.tree_empty())
-    }
-
     pub fn known(&self) -> u8 {
         let live = |r: &usize| self.live(*r) > 0;
         (0..RUNS).filter(live).map(|r| 1 << r).sum()

@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use farmhand_core::definition::JobSpec;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{Cancelled, cancel};
-use farmhand_store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
+use farmhand_store::protocol::{Attempt, FinishResult, Release, claim, release, retry, sweep};
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
@@ -61,12 +60,13 @@ async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
 }
 
 #[tokio::test]
-async fn a_run_that_a_hold_keeps_after_its_session_is_cancelled_by_the_end_of_its_hold() {
+async fn a_run_of_an_ended_session_is_cancelled_when_it_is_freed() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let hold = Duration::from_secs(3600);
-    let run = farm.held_run(&me, "j", JobSpec { hold, ..spec() }).await;
-    expire_now(&farm, &me).await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    // As after an expiry that passed over it, because somebody had locked it.
+    let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
+    farm.sql.batch_execute(end).await.unwrap();
     assert_eq!(
         cancel(&farm.db, run.run_id, "eve").await.unwrap(),
         Cancelled::Held
@@ -78,4 +78,6 @@ async fn a_run_that_a_hold_keeps_after_its_session_is_cancelled_by_the_end_of_it
         Cancelled::Held
     );
     assert_eq!(farm.state(run.run_id).await.0, "running");
+    sweep(&farm.db).await.unwrap();
+    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
 }

@@ -21,7 +21,6 @@ mod gate_order;
 mod gate_races;
 mod gates;
 mod health;
-mod holds;
 mod labels;
 mod lease_locks;
 mod leases;

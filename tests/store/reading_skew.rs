@@ -20,9 +20,9 @@ SELECT j, 1, '{\"schedule\": [\"0 3 * * *\"], \"triggered_by\": [], \"timezone\"
     'jobs.toml', 'seed', statement_timestamp()
 FROM (SELECT 'often' || n FROM generate_series(0, 3) n UNION ALL SELECT 'daily' || n FROM generate_series(0, 19) n
     UNION ALL VALUES ('never')) x(j);
-INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, next_run, overlap, on_lost, priority, hold_ms, instances, each_node,
+INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, next_run, overlap, on_lost, priority, instances, each_node,
     source, applied_by, applied_at)
-SELECT v.job_id, 1, row_number() OVER (), true, true, statement_timestamp() + interval '1 day', 'skip', 'rerun', 0, 0, 1, false,
+SELECT v.job_id, 1, row_number() OVER (), true, true, statement_timestamp() + interval '1 day', 'skip', 'rerun', 0, 1, false,
     'jobs.toml', 'seed', v.applied_at FROM farmhand.job_revision v;
 INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, ended_by, running_at,
     session, attempt, fence, retries, takeovers, params, created_at, claimed_at, started_at, finished_at, exit_code, first_due,

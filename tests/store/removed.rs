@@ -74,11 +74,11 @@ async fn a_node_is_removed_when_its_session_is_over_and_its_runs_have_an_outcome
 }
 
 #[tokio::test]
-async fn a_node_that_holds_a_run_over_is_not_removed() {
+async fn a_node_whose_run_is_not_free_yet_is_not_removed() {
     let farm = Farm::new().await;
     let a = farm.node("a").await;
-    let hold = JobSpec { hold: HOUR, ..spec() };
-    farm.held_run(&a, "j", hold).await;
-    crate::fixture::expire_now(&farm, &a).await;
+    farm.held_run(&a, "j", spec()).await;
+    let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
+    farm.sql.batch_execute(end).await.unwrap();
     assert!(!remove_node(&farm.owner, "a", "tester").await.unwrap());
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, expire, open, poll, renew};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, info, spec};
+use crate::fixture::{Farm, info};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(5);
@@ -62,47 +61,6 @@ async fn the_next_session_takes_a_shorter_ttl() {
     assert!(matches!(done, Expired::Done { .. }));
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
     assert_eq!(ttl(&farm).await, 5_000);
-}
-
-#[tokio::test]
-async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    renew(&farm.db, &me, LONG, &Told::default()).await.unwrap();
-    let hold = JobSpec {
-        hold: Duration::from_secs(600),
-        ..spec()
-    };
-    farm.held_run(&me, "j", hold).await;
-    let renewals = farm.renewals("a").await;
-    let done = expire(&farm.db, "a", me.session, me.incarnation, renewals)
-        .await
-        .unwrap();
-    assert!(matches!(done, Expired::Done { .. }));
-    let incarnation = Uuid::new_v4();
-    let Opened::Session(session) = open(&farm.db, &node(incarnation, SHORT)).await.unwrap() else {
-        panic!("the address is free")
-    };
-    let other = farm.node("b").await;
-    let seen = poll(&farm.db, &other, &MarksBelow::default()).await.unwrap();
-    assert_eq!(seen.orphans.len(), 1);
-    assert_eq!(seen.orphans[0].ttl_ms, 60_000);
-    // It stays so through the ends of sessions that did not hold it.
-    let again = farmhand_store::LeaseIdentity {
-        session,
-        incarnation,
-        ..me.clone()
-    };
-    close(&farm.db, &again).await.unwrap();
-    open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
-    assert_eq!(
-        poll(&farm.db, &other, &MarksBelow::default())
-            .await
-            .unwrap()
-            .orphans[0]
-            .ttl_ms,
-        60_000
-    );
 }
 
 #[tokio::test]

@@ -33,8 +33,6 @@ use config::{Config, Faults, Features, Start};
 use real::Real;
 use state::{ADDRESSES, ANY, Held, NO_NODE, Op, Phase, RUNS, Reply, State, Stmt};
 
-/// The second run's job has `hold`.
-const HOLD: [u8; RUNS] = [0, 1];
 const ROUNDS: u64 = 40;
 const STEPS: usize = 40;
 /// Below the number at which a takeover ends a run, which the model does not know.
@@ -47,7 +45,6 @@ fn config() -> Config {
         addresses: [0, 1],
         hosts: 2,
         runs: RUNS,
-        hold: HOLD,
         lease_ticks: 2,
         wait_ticks: 2,
         longer: [[0; 2]; 2],
@@ -103,7 +100,7 @@ impl Chance {
             },
             session: self.near(row.session),
         };
-        let stmt = match self.below(21) {
+        let stmt = match self.below(20) {
             0..4 => Stmt::Open {
                 incarnation: 1 + self.of(3),
                 longer: self.of(3),
@@ -133,14 +130,7 @@ impl Chance {
                 incarnation,
                 renewals: self.near(node.renewals),
             },
-            19 => Stmt::Sweep,
-            // A stopwatch does not outlive a server, so this one names no fence.
-            _ => Stmt::ReleaseHeldOver {
-                held: Held {
-                    fence: row.fence,
-                    ..held
-                },
-            },
+            _ => Stmt::Sweep,
         };
         (address, stmt)
     }

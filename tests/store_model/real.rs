@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::state::{self, ANY, Held, Node, RUNS, Reply, Run, RunState, Stmt};
 
 const TTL: Duration = Duration::from_secs(30);
-const JOBS: [&str; RUNS] = ["plain", "held"];
+const JOBS: [&str; RUNS] = ["one", "other"];
 
 pub struct Real {
     db: Db,
@@ -32,15 +32,9 @@ impl Real {
         let test = TestDb::new().await;
         let (db, sql, other) = (test.db().await, test.client().await, test.client().await);
         for job in JOBS {
-            let hold = if job == "held" {
-                Duration::from_secs(600)
-            } else {
-                Duration::ZERO
-            };
             let command = Some(Command::Argv(vec!["true".to_owned()]));
             let spec = JobSpec {
                 command,
-                hold,
                 ..JobSpec::default()
             };
             let change = JobChange {
@@ -87,7 +81,6 @@ impl Real {
 
     pub async fn run(&self, address: u8, stmt: Stmt, pick: u8) -> Reply {
         let db = &self.db;
-        let row = |held: Held| self.runs[usize::from(held.run)];
         match stmt {
             Stmt::Open { incarnation, longer } => {
                 let opened = protocol::open(db, &info(address, incarnation, longer))
@@ -196,15 +189,7 @@ impl Real {
                 protocol::sweep(db).await.unwrap();
                 Reply::Updated
             }
-            Stmt::ReleaseHeldOver { held } => {
-                let (attempt, session) = (i32::from(held.attempt), i64::from(held.session));
-                let freed =
-                    protocol::release_held(db, row(held), attempt, name_of(held.address), session).await;
-                updated(freed.unwrap().is_some())
-            }
-            Stmt::Poll { .. } | Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => {
-                unreachable!("not drawn")
-            }
+            Stmt::Poll { .. } | Stmt::OpenEpoch { .. } => unreachable!("not drawn"),
         }
     }
 
@@ -286,9 +271,7 @@ pub fn told(stmt: &Stmt, reply: Reply, expected: Reply) -> Reply {
             epoch: 1,
         },
         // The store also remembers the ends of attempts that did not end their run; the model does not.
-        (Stmt::Retry { .. } | Stmt::Release { .. } | Stmt::ReleaseHeldOver { .. }, Reply::AlreadyOwn) => {
-            Reply::NoRow
-        }
+        (Stmt::Retry { .. } | Stmt::Release { .. }, Reply::AlreadyOwn) => Reply::NoRow,
         (Stmt::Finish { .. }, Reply::AlreadyOwn) if expected == Reply::NoRow => Reply::NoRow,
         _ => reply,
     }
@@ -309,7 +292,6 @@ pub fn name(stmt: &Stmt) -> &'static str {
         Stmt::Release { .. } => "release",
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
-        Stmt::ReleaseHeldOver { .. } => "release_held",
         _ => "other",
     }
 }

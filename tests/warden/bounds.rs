@@ -160,7 +160,7 @@ async fn when_the_bounds_are_gone_an_agent_without_rights_starts_nothing_more() 
     let signed = Vec::new();
     assert!(ask(&mut agent, Request::Note { trusted_keys, signed }).is_err());
     // Whoever else has root's rights takes it over, and is held to nothing.
-    let (client, _notices) = WardenClient::connect_existing(farmer.paths().state_dir(), Kind::Main, "n1")
+    let (client, _notices) = WardenClient::connect_existing(farmer.paths().state_dir(), "n1")
         .await
         .unwrap()
         .unwrap();

@@ -43,7 +43,6 @@ pub fn launch(dir: &Path) -> Launch {
     };
     let mut launch = Launch::new(
         dir.to_path_buf(),
-        Kind::Main,
         (serving, "n1".to_owned()),
         now + 120_000 * MILLISECOND,
         now + 110_000 * MILLISECOND,
@@ -86,8 +85,7 @@ impl Farmer {
     pub async fn start(dir: TempDir, launch: &Launch) -> Farmer {
         let started = launch.start().await;
         let state_dir = launch.state_dir.clone();
-        let (client, notices) =
-            started.unwrap_or_else(|e| panic!("{e}\n{}", log(&Paths::new(&state_dir, Kind::Main))));
+        let (client, notices) = started.unwrap_or_else(|e| panic!("{e}\n{}", log(&Paths::new(&state_dir))));
         Farmer {
             dir,
             state_dir,
@@ -97,7 +95,7 @@ impl Farmer {
     }
 
     pub fn paths(&self) -> Paths {
-        Paths::new(&self.state_dir, Kind::Main)
+        Paths::new(&self.state_dir)
     }
 
     pub async fn spawn(&self, request: SpawnRequest) -> i32 {

@@ -55,7 +55,7 @@ pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refus
             "run {run_id}: {node} ends it, by SIGTERM, and SIGKILL after its grace"
         )),
         Cancelled::Held => Ok(format!(
-            "run {run_id} is cancelled when its hold is over: the session of its node has ended"
+            "run {run_id} is cancelled when it is freed: the session of its node has ended"
         )),
         Cancelled::AlreadyFinal(state) => Err(Refusal::new(
             Kind::Refused,

@@ -74,7 +74,7 @@ mod tests {
 
     /// Whether it is this agent's turn, so long after somebody last looked.
     async fn looks(since: Option<i64>, every: Option<Duration>) -> bool {
-        let (bell, mut poll) = (Bell::default(), poll(1, 1, true, 30_000, 0));
+        let (bell, mut poll) = (Bell::default(), poll(1, 1, true, 30_000));
         poll.watched_at = since.map(|s| poll.db_now - SignedDuration::from_secs(s));
         bell.polled(&poll, every);
         tokio::time::timeout(Duration::ZERO, bell.watch.notified())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use farmhand_core::document::from_millis;
 use farmhand_core::lease::{
-    BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NamedKey, NodeKey, SilentNode, Stopwatches,
+    BootInstant, EpochKey, LeaseTiming, MarksBelow, NamedKey, NodeKey, SilentNode, Stopwatches,
 };
 use farmhand_store::protocol::Poll;
 
@@ -15,7 +15,6 @@ use farmhand_store::protocol::Poll;
 #[derive(Debug, Default)]
 pub(crate) struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
-    pub release: Vec<HeldOverKey>,
     pub free: Vec<NamedKey>,
     pub open_epoch: Option<EpochKey>,
 }
@@ -40,8 +39,6 @@ pub(crate) struct FailureDetector {
     claims_open: bool,
     /// The longest wait for a lease that was ever shown here: a failover may lose the row that says it.
     longest: Duration,
-    /// Since when nothing else has answered.
-    since: Option<BootInstant>,
     /// Where what runs here was compared with what the database shows.
     compared: Option<EpochKey>,
 }
@@ -64,7 +61,6 @@ impl FailureDetector {
             longest: timing
                 .challenge_after()
                 .max(LeaseTiming::at_least(longest).challenge_after()),
-            since: None,
             compared: None,
         }
     }
@@ -104,8 +100,7 @@ impl FailureDetector {
         self.stopwatches.nodes.ask(now)
     }
 
-    /// The next server may be an older copy of the last: every stopwatch starts anew. How long its epoch has been watched goes
-    /// on if the next poll shows the very same server.
+    /// The next server may be an older copy of the last: every stopwatch starts anew.
     pub(crate) fn reconnected(&mut self) {
         self.stopwatches.reset();
         self.poll_now();
@@ -124,14 +119,9 @@ impl FailureDetector {
         let before = self.shown.replace((now.clone(), poll.database.epoch));
         // A new epoch on the same server goes on with what was seen there.
         if self.slewed || before.as_ref().is_some_and(|(key, _)| key.server != now.server) {
-            self.reset();
+            self.stopwatches.reset();
         }
-        let was_open = std::mem::replace(&mut self.claims_open, poll.database.open);
-        let is_same = before.as_ref().is_some_and(|(key, _)| *key == now);
-        if was_open && !(is_same && poll.database.open) {
-            // Another database was used beside this one: what runs there may have begun meanwhile.
-            self.since = None;
-        }
+        self.claims_open = poll.database.open;
         if !self.slewed {
             self.observe(own, received, poll);
         }
@@ -157,18 +147,6 @@ impl FailureDetector {
         });
         let (above, shortest) = (poll.above.unwrap_or(0), poll.shortest_ttl_ms.map(lease));
         s.nodes.heard(own, received, above, shortest, silent);
-        s.held_over.observe(
-            received,
-            poll.orphans.iter().map(|o| {
-                let key = HeldOverKey {
-                    run_id: o.run_id,
-                    attempt: o.attempt,
-                    address: o.address.clone(),
-                    session: o.session,
-                };
-                (key, challenge_after(o.ttl_ms) + from_millis(o.hold_ms))
-            }),
-        );
         let awaited = poll.awaited_leases.iter().flatten().map(|l| {
             let key = NamedKey {
                 name: l.name.clone(),
@@ -180,21 +158,6 @@ impl FailureDetector {
         self.longest = self.longest.max(challenge_after(poll.database.longest_lease_ms));
         let closed = (!poll.database.open).then(|| (poll.database.key(), self.longest));
         s.epoch.observe(received, closed);
-        self.since.get_or_insert(received);
-    }
-
-    fn reset(&mut self) {
-        self.stopwatches.reset();
-        self.since = None;
-    }
-
-    /// For how long of a hold this epoch has been watched, when that is more than the database says by a tenth and a
-    /// second: an attempt that it does not know lives for that long beyond its lease.
-    pub(crate) fn held(&self, now: BootInstant, poll: &Poll) -> Option<Duration> {
-        let known = from_millis(poll.database.held_ms);
-        let held = now.saturating_since(self.since?).saturating_sub(self.longest);
-        let more = held > known + known / 10 + Duration::from_secs(1);
-        (more && !self.slewed && poll.database.open).then_some(held)
     }
 
     /// What may be done now, each handed out once until [`FailureDetector::done`].
@@ -209,12 +172,10 @@ impl FailureDetector {
         };
         if self.claims_open {
             ripe.expire = s.nodes.ripe(now);
-            ripe.release = s.held_over.ripe(now);
             ripe.free = s.named.ripe(now);
         }
         ripe.open_epoch = ripe.open_epoch.filter(|_| self.acting.insert(EPOCH.to_owned()));
         ripe.expire.retain(|(k, _)| self.acting.insert(node_token(k)));
-        ripe.release.retain(|k| self.acting.insert(held_token(k)));
         ripe.free.retain(|k| self.acting.insert(named_token(k)));
         ripe
     }
@@ -229,7 +190,7 @@ impl FailureDetector {
 
     pub(crate) fn set_slewed(&mut self, slewed: bool) {
         if slewed {
-            self.reset();
+            self.stopwatches.reset();
         }
         self.slewed = slewed;
     }
@@ -256,10 +217,6 @@ pub(crate) fn node_token(k: &NodeKey) -> String {
     format!("node {} {}", k.address, k.session)
 }
 
-pub(crate) fn held_token(k: &HeldOverKey) -> String {
-    format!("held {} {}", k.run_id, k.attempt)
-}
-
 pub(crate) fn named_token(k: &NamedKey) -> String {
     format!("named {}", k.name)
 }
@@ -281,16 +238,16 @@ pub(crate) mod tests {
 
     use super::*;
 
-    pub(crate) fn poll(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Poll {
+    pub(crate) fn poll(server: u8, epoch: i64, open: bool, longest_ms: i64) -> Poll {
         serde_json::from_value(json!({
             "db_now": "2026-01-01T00:00:00Z", "database": {
                 "farm_id": Uuid::nil(), "epoch": epoch, "id": Uuid::from_u128(u128::try_from(epoch).expect("an epoch")),
                 "server": server.to_string(), "open": open, "pulse": 0, "fence": 0, "run": 0,
-                "longest_lease_ms": longest_ms, "held_ms": held_ms,
+                "longest_lease_ms": longest_ms,
             },
             "above": null, "shortest_ttl_ms": null, "silent": [], "live_addresses": [],
             "job_seq": 1, "earliest_ready": null,
-            "earliest_next_run": null, "cancels": [], "orphans": [],
+            "earliest_next_run": null, "cancels": [],
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "leaving": false, "gates": false,
             "watched_at": null, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))
@@ -314,7 +271,7 @@ pub(crate) mod tests {
     #[test]
     fn an_epoch_that_cannot_be_opened_is_tried_again_in_its_time() {
         let mut w = detector();
-        let new = poll(2, 1, false, 5_000, 0);
+        let new = poll(2, 1, false, 5_000);
         assert!(!opens(&mut w, 100, &new));
         assert!(opens(&mut w, 161, &new));
         assert!(!opens(&mut w, 162, &new), "it is being opened");
@@ -328,7 +285,7 @@ pub(crate) mod tests {
     #[test]
     fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
         let mut w = detector();
-        let new = poll(2, 1, false, 60_000, 0);
+        let new = poll(2, 1, false, 60_000);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
@@ -337,16 +294,16 @@ pub(crate) mod tests {
     #[test]
     fn a_server_that_is_replaced_while_it_is_watched_is_watched_anew() {
         let mut w = detector();
-        assert!(!opens(&mut w, 100, &poll(2, 1, false, 5_000, 0)));
-        assert!(!opens(&mut w, 110, &poll(3, 1, false, 5_000, 0)));
-        assert!(opens(&mut w, 116, &poll(3, 1, false, 5_000, 0)));
+        assert!(!opens(&mut w, 100, &poll(2, 1, false, 5_000)));
+        assert!(!opens(&mut w, 110, &poll(3, 1, false, 5_000)));
+        assert!(opens(&mut w, 116, &poll(3, 1, false, 5_000)));
     }
 
     #[test]
     fn what_a_failover_lost_of_it_is_remembered() {
         let mut w = detector();
-        w.polled("me", at(1), &poll(1, 1, true, 60_000, i64::MAX));
-        let new = poll(2, 1, false, 5_000, 0);
+        w.polled("me", at(1), &poll(1, 1, true, 60_000));
+        let new = poll(2, 1, false, 5_000);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
@@ -355,48 +312,12 @@ pub(crate) mod tests {
     #[test]
     fn runs_are_claimed_once_what_runs_here_was_compared_with_this_very_server() {
         let mut w = detector();
-        let (one, two) = (poll(1, 1, true, 5_000, 0), poll(2, 1, true, 5_000, 0));
+        let (one, two) = (poll(1, 1, true, 5_000), poll(2, 1, true, 5_000));
         w.polled("me", at(1), &one);
         assert!(!w.may_claim());
         w.compared(one.database.key());
         assert!(w.may_claim());
         w.polled("me", at(2), &two);
         assert!(!w.may_claim());
-    }
-
-    #[test]
-    fn a_hold_is_waited_for_anew_when_claims_were_closed_on_an_open_server() {
-        let mut w = detector();
-        w.polled("me", at(1), &poll(1, 1, true, 5_000, i64::MAX));
-        w.polled("me", at(1_000), &poll(1, 1, false, 5_000, i64::MAX));
-        let open = poll(1, 2, true, 5_000, 0);
-        w.polled("me", at(1_010), &open);
-        let held = w.held(at(1_020), &open).expect("longer than nothing");
-        assert!(held < Duration::from_secs(20), "{held:?}");
-    }
-
-    #[test]
-    fn a_hold_is_known_to_be_over_after_lease_and_hold_in_the_new_epoch() {
-        let mut w = detector();
-        let first = poll(1, 1, true, 5_000, i64::MAX);
-        w.polled("me", at(1), &first);
-        assert_eq!(w.held(at(1_000), &first), None);
-        let open = poll(2, 2, true, 5_000, 0);
-        w.polled("me", at(2_000), &open);
-        assert_eq!(w.held(at(2_006), &open), None);
-        let held = w.held(at(2_100), &open).expect("longer than nothing");
-        assert!(
-            held > Duration::from_secs(94) && held < Duration::from_secs(95),
-            "{held:?}"
-        );
-        assert_eq!(w.held(at(2_100), &poll(2, 2, true, 5_000, 94_000)), None);
-        w.reconnected();
-        w.polled("me", at(2_110), &open);
-        assert!(w.held(at(2_110), &open) > Some(held), "the very same server");
-        // Another one may be an older copy.
-        w.reconnected();
-        let other = poll(3, 2, true, 5_000, 0);
-        w.polled("me", at(2_120), &other);
-        assert_eq!(w.held(at(2_121), &other), None);
     }
 }

@@ -10,7 +10,7 @@ use farmhand_store::protocol::{
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
 use farmhand_warden_client::wire::frame::MAX_FRAME;
-use farmhand_warden_client::wire::{AttemptId, Event, Kind};
+use farmhand_warden_client::wire::{AttemptId, Event};
 use farmhand_warden_client::{Gone, Notices, WardenClient, WardenError};
 use tokio::sync::mpsc;
 
@@ -62,7 +62,7 @@ pub(crate) enum Input {
     /// These were given back without a start, or had moved on.
     GivenBack(Vec<AttemptId>),
     Warden(WardenInput),
-    Settled(Vec<(AttemptId, Kind, Settled)>),
+    Settled(Vec<(AttemptId, Settled)>),
     /// The disk has the epoch of this database.
     Remembered(EpochKey),
     /// Whether this is the database that the agent remembers.
@@ -80,21 +80,21 @@ pub(crate) enum Input {
     Reopened(Result<(), StoreError>),
 }
 
-/// What the session learns from its wardens.
+/// What the session learns from its warden.
 pub(crate) enum WardenInput {
-    Event(Kind, Event),
+    Event(Event),
     /// It was told its end: what holds now, if it answered.
-    Told(Kind, Option<BootInstant>),
+    Told(Option<BootInstant>),
     /// No answer to the order to end it: it may not have been sent.
     Untold(AttemptId),
     /// The connection ended; nothing is proven by that.
-    Disconnected(Kind),
+    Disconnected,
     /// Warden and reaper are proven dead and their tree is empty.
-    Dead(Kind, std::io::Result<Gone>),
+    Dead(std::io::Result<Gone>),
     /// What a dead warden had left, and the kernel could not end, has ended: the attempts that were held for it.
     Emptied(Vec<AttemptId>, LostWhy),
     /// A warden was started, or could not be.
-    Started(Kind, Result<(WardenClient, Notices), WardenError>),
+    Started(Result<(WardenClient, Notices), WardenError>),
 }
 
 /// Why an attempt was not started.

@@ -11,7 +11,7 @@ use farmhand_store::protocol::Attempt;
 
 use farmhand_warden_client::wire::AttemptId;
 
-/// How often wardens that have not confirmed their deadline are told it again.
+/// How often a warden that has not confirmed its deadline is told it again.
 const ASK_WARDENS_EVERY: Duration = Duration::from_millis(200);
 
 /// Whether to send a renewal.
@@ -66,16 +66,14 @@ impl Lease {
         }
     }
 
-    /// Everything without `hold` must be dead by then: the kernel timer of the main warden.
+    /// Everything must be dead by then: the kernel timer of the warden.
     pub fn deadline(&self) -> BootInstant {
         self.timing.holder_deadline(self.sent)
     }
 
-    /// Kernel timer and SIGTERM time of a warden whose jobs have this `hold`.
-    pub fn deadlines(&self, hold: Duration) -> (BootInstant, BootInstant) {
-        let deadline = self.timing.held_deadline(self.sent, hold);
-        let soft = self.timing.soft_deadline(self.sent, self.grace);
-        (deadline, deadline - self.deadline().saturating_since(soft))
+    /// Kernel timer and SIGTERM time of the warden.
+    pub fn deadlines(&self) -> (BootInstant, BootInstant) {
+        (self.deadline(), self.timing.soft_deadline(self.sent, self.grace))
     }
 
     /// Lease left as a fraction of its TTL; 0 once lapsed.
@@ -99,14 +97,14 @@ impl Lease {
         self.timing = self.timing.with_slewed_clock(slewed);
     }
 
-    /// What a warden whose jobs have this `hold` must have confirmed before the next renewal is sent: the deadline of the
+    /// What the warden must have confirmed before the next renewal is sent: the deadline of the
     /// renewal before last. So the lease of one that cannot act lapses by itself, and one that is slow has as long as a
     /// renewal takes to come round.
-    pub fn needed(&self, hold: Duration) -> BootInstant {
-        self.timing.held_deadline(self.before, hold)
+    pub fn needed(&self) -> BootInstant {
+        self.timing.holder_deadline(self.before)
     }
 
-    /// What becomes of a renewal now. `confirmed`: whether every warden has confirmed what is needed.
+    /// What becomes of a renewal now. `confirmed`: whether the warden has confirmed what is needed.
     pub fn take_due(&mut self, now: BootInstant, confirmed: bool) -> Due {
         if self.in_flight || now < self.next_renewal {
             return Due::Later;
@@ -219,7 +217,7 @@ mod tests {
     }
 
     fn due(k: &mut Lease, now: BootInstant, told: BootInstant) -> Due {
-        let confirmed = told >= k.needed(Duration::ZERO);
+        let confirmed = told >= k.needed();
         k.take_due(now, confirmed)
     }
 
@@ -235,7 +233,7 @@ mod tests {
     #[test]
     fn nothing_is_claimed_in_the_last_grace_of_the_lease() {
         let k = lease();
-        let (deadline, soft) = k.deadlines(Duration::ZERO);
+        let (deadline, soft) = k.deadlines();
         assert!(soft < deadline);
         assert!(k.may_claim(soft - Duration::from_millis(1)));
         assert!(!k.may_claim(soft));

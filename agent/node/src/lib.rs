@@ -7,7 +7,6 @@ mod alone;
 mod bell;
 mod beneath;
 pub mod config;
-mod confirmations;
 mod context;
 mod dbclock;
 mod discard;
@@ -30,7 +29,7 @@ mod start_pause;
 mod systemd;
 mod tables;
 mod verdict;
-mod wardens;
+mod warden_link;
 
 pub use agent::{AgentError, Ended, Serve, Served, run, setup};
 pub use context::Reload;

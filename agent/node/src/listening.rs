@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::inbox::{Input, WardenInput};
-use farmhand_warden_client::wire::Kind;
 use farmhand_warden_client::{Notice, Notices, WardenClient};
 
 /// For what a dead warden had said.
@@ -15,7 +14,7 @@ const READ_OUT_WITHIN: Duration = Duration::from_secs(2);
 const PROOFS: usize = 5;
 
 /// Forwards what a warden says; when its connection ends, waits for the proof of its death.
-pub(crate) async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
+pub(crate) async fn listen(client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
     let proof = client.proof().clone();
     drop(client);
     let mut reaper_dead = std::pin::pin!(proof.reaper_dead());
@@ -34,31 +33,23 @@ pub(crate) async fn listen(kind: Kind, client: WardenClient, mut notices: Notice
         let Some(notice) = notice else { break };
         match notice {
             Notice::Event(event) => {
-                if tx
-                    .send(Input::Warden(WardenInput::Event(kind, event)))
-                    .await
-                    .is_err()
-                {
+                if tx.send(Input::Warden(WardenInput::Event(event))).await.is_err() {
                     return;
                 }
             }
             Notice::Gone => break,
         }
     }
-    if tx
-        .send(Input::Warden(WardenInput::Disconnected(kind)))
-        .await
-        .is_err()
-    {
+    if tx.send(Input::Warden(WardenInput::Disconnected)).await.is_err() {
         return;
     }
     let mut dead = proof.tree_gone().await;
     // What stays without proof stays held: a table of processes that could not be read just now is asked again.
     for _again in 0..PROOFS {
         let Err(e) = &dead else { break };
-        tracing::warn!("looking for what the {} warden left: {e}", kind.name());
+        tracing::warn!("looking for what the warden left: {e}");
         tokio::time::sleep(Duration::from_secs(1)).await;
         dead = proof.tree_gone().await;
     }
-    let _ = tx.send(Input::Warden(WardenInput::Dead(kind, dead))).await;
+    let _ = tx.send(Input::Warden(WardenInput::Dead(dead))).await;
 }

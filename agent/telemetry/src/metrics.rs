@@ -13,7 +13,7 @@ use prometheus::{
 
 /// Seconds, from a millisecond to ten minutes.
 const LATENCY: &[f64] = &[
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0,
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
 /// Seconds, from ten milliseconds to a day.
 const DURATION: &[f64] = &[

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::wire::{AttemptId, Kind};
+use super::wire::AttemptId;
 use super::{Paths, cgroup};
 use farmhand_os::process::{self, Stat};
 
@@ -221,13 +221,11 @@ pub fn marked(runs: &Path) -> Vec<Stat> {
 
 /// Of which of these attempts something lives, whoever its parent is by now: by its cgroup, which everybody may read, or by its
 /// run directory in the environment, which its user and root may.
-pub fn alive(state_dir: &Path, attempts: &[(AttemptId, Kind)]) -> HashSet<AttemptId> {
+pub fn alive(state_dir: &Path, attempts: &[AttemptId]) -> HashSet<AttemptId> {
+    let paths = Paths::new(state_dir);
+    let parent = cgroup::parent_name(&paths);
     let signs: Vec<_> = (attempts.iter())
-        .map(|(id, kind)| {
-            let paths = Paths::new(state_dir, *kind);
-            let cgroup = format!("{}/{id}", cgroup::parent_name(&paths));
-            (*id, cgroup, paths.run_dir(*id))
-        })
+        .map(|id| (*id, format!("{parent}/{id}"), paths.run_dir(*id)))
         .collect();
     let mut found = HashSet::new();
     if attempts.is_empty() {

@@ -55,7 +55,7 @@ fn base() -> Option<Base> {
 /// What the directory for a warden's attempts is called.
 pub(crate) fn parent_name(paths: &Paths) -> String {
     let hash = path_hash(paths.state_dir());
-    format!("farmhand-{hash:016x}-{}", paths.kind().name())
+    format!("farmhand-{hash:016x}-main")
 }
 
 /// Makes the directory for a warden's attempts. `Err` says why there is none: the attempts are then

@@ -112,20 +112,18 @@ impl WardenClient {
     /// `address`. `None`: none lives, and that is certain. Waits a while for a reaper that is still ending its processes.
     pub async fn connect_existing(
         state_dir: &Path,
-        kind: Kind,
         address: &str,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
-        Self::connect_serving(state_dir, kind, None, address).await
+        Self::connect_serving(state_dir, None, address).await
     }
 
     /// The same, of one that serves this lease; one that serves another refuses, and nothing is taken over.
     pub async fn connect_serving(
         state_dir: &Path,
-        kind: Kind,
         serving: Option<Serving>,
         address: &str,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
-        let paths = Paths::new(state_dir, kind);
+        let paths = Paths::new(state_dir);
         match dial_living(&paths).await? {
             Some(stream) => Ok(Some(Self::hello(stream, &paths, serving, address).await?)),
             None => Ok(None),
@@ -133,8 +131,8 @@ impl WardenClient {
     }
 
     /// Who serves in `state_dir`, without taking it over.
-    pub async fn identify(state_dir: &Path, kind: Kind) -> Result<Option<Identity>, WardenError> {
-        let paths = Paths::new(state_dir, kind);
+    pub async fn identify(state_dir: &Path) -> Result<Option<Identity>, WardenError> {
+        let paths = Paths::new(state_dir);
         let Some(stream) = dial_living(&paths).await? else {
             return Ok(None);
         };

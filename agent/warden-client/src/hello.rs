@@ -11,7 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::client::{ANSWER_WITHIN, Notices, WardenClient, WardenError};
 use super::lock;
-use super::paths::Paths;
+use super::paths::{Paths, SOCKET};
 use super::proof::{PidFd, ProofOfDeath};
 use super::wire::frame;
 use super::wire::*;
@@ -150,7 +150,7 @@ pub(crate) fn broken(paths: &Paths, source: io::Error) -> WardenError {
 /// Connects to a living warden; `None` when certainly nobody lives.
 pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
     if let Some(helper) = privsep::here() {
-        return match helper.connect(paths.kind()).await {
+        return match helper.connect().await {
             Ok(Found::Living(stream)) => Ok(Some(stream)),
             Ok(Found::Nobody) => Ok(None),
             Ok(Found::NoAnswer) => Err(WardenError::NoAnswer { proof: None }),
@@ -193,11 +193,7 @@ pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, War
 /// A socket address holds 108 bytes, a state directory's path may be longer: go through a descriptor of it.
 pub(crate) async fn dial(paths: &Paths) -> io::Result<UnixStream> {
     let directory = std::fs::File::open(paths.private_dir())?;
-    let name = format!(
-        "/proc/self/fd/{}/{}",
-        directory.as_fd().as_raw_fd(),
-        paths.socket_name()
-    );
+    let name = format!("/proc/self/fd/{}/{}", directory.as_fd().as_raw_fd(), SOCKET);
     UnixStream::connect(name).await
 }
 
@@ -211,9 +207,9 @@ mod tests {
     #[tokio::test]
     async fn a_warden_that_dies_while_it_is_dialled_is_nobody() {
         let state_dir = tempfile::tempdir().unwrap();
-        let paths = Paths::new(state_dir.path(), Kind::Main);
+        let paths = Paths::new(state_dir.path());
         paths.prepare().unwrap();
-        let socket = paths.private_dir().join(paths.socket_name());
+        let socket = paths.private_dir().join(SOCKET);
         let warden = UnixListener::bind(socket).unwrap();
         let mut dialling = std::pin::pin!(dial_living(&paths));
         tokio::select! {

@@ -15,7 +15,7 @@ use super::client::{Notices, WardenClient, WardenError};
 use super::hello::{broken, dial};
 use super::paths::{Paths, named};
 use super::proof::PidFd;
-use super::wire::{Kind, Serving};
+use super::wire::Serving;
 use crate::privsep;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -27,7 +27,6 @@ const LOG_MAX: u64 = 1 << 20;
 pub struct Launch {
     /// Absolute.
     pub state_dir: PathBuf,
-    pub kind: Kind,
     pub serving: Serving,
     /// Of the node whose lease that is: an agent of another one cannot take the warden over.
     pub address: String,
@@ -47,14 +46,12 @@ impl Launch {
     /// A launch without further bounds: no policy, no helper.
     pub fn new(
         state_dir: PathBuf,
-        kind: Kind,
         (serving, address): (Serving, String),
         deadline_ns: u64,
         soft_ns: u64,
     ) -> Self {
         Launch {
             state_dir,
-            kind,
             serving,
             address,
             deadline_ns,
@@ -65,7 +62,7 @@ impl Launch {
         }
     }
 
-    /// Starts reaper and warden and says hello. Fails when one of this kind lives already in the directory.
+    /// Starts reaper and warden and says hello. Fails when one lives already in the directory.
     pub async fn start(&self) -> Result<(WardenClient, Notices), WardenError> {
         if !self.state_dir.is_absolute() {
             return Err(WardenError::NotStarted(format!(
@@ -73,13 +70,13 @@ impl Launch {
                 self.state_dir.display()
             )));
         }
-        let paths = Paths::new(&self.state_dir, self.kind);
+        let paths = Paths::new(&self.state_dir);
         let stream = match privsep::here() {
             Some(helper) => {
                 let (deadline, soft) = (self.deadline_ns, self.soft_ns);
                 let lease = (self.serving, self.address.clone());
                 helper
-                    .start(self.kind, lease, deadline, soft, self.max_attempts)
+                    .start(lease, deadline, soft, self.max_attempts)
                     .await
                     .map_err(|e| WardenError::NotStarted(e.to_string()))?
             }
@@ -102,7 +99,7 @@ impl Launch {
 
     /// Starts reaper and warden and connects to it.
     pub async fn up(&self) -> Result<UnixStream, WardenError> {
-        let paths = Paths::new(&self.state_dir, self.kind);
+        let paths = Paths::new(&self.state_dir);
         paths.prepare().map_err(|e| broken(&paths, e))?;
         self.spawn_guard(&paths).await?;
         dial(&paths).await.map_err(|e| broken(&paths, e))
@@ -120,7 +117,6 @@ impl Launch {
             .arg("reaper")
             .arg("--state-dir")
             .arg(&self.state_dir);
-        command.args(["--kind", &self.kind.name()]);
         command.args(["--session", &self.serving.session.to_string()]);
         command.args(["--incarnation", &self.serving.incarnation.to_string()]);
         command.args(["--deadline", &self.deadline_ns.to_string()]);

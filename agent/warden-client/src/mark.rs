@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::privsep;
 use crate::readable_file;
-use crate::wire::{AttemptId, Kind};
+use crate::wire::AttemptId;
 
 /// In an attempt's directory.
 const FILE: &str = "run-log";
@@ -24,13 +24,13 @@ pub struct SentSoFar {
 /// The file: these four numbers, big-endian.
 pub struct Mark {
     dir: PathBuf,
-    of: (Kind, AttemptId),
+    of: AttemptId,
     written: SentSoFar,
 }
 
 impl Mark {
     /// The mark of an attempt's directory; nothing is read or written yet.
-    pub fn of(attempt_dir: &Path, of: (Kind, AttemptId)) -> Self {
+    pub fn of(attempt_dir: &Path, of: AttemptId) -> Self {
         Self {
             dir: attempt_dir.to_owned(),
             of,
@@ -61,7 +61,7 @@ impl Mark {
         }
         let numbers = [sent.resume, sent.streams[0], sent.streams[1], sent.streams[2]];
         let kept = match privsep::here() {
-            Some(helper) => helper.mark(self.of.0, self.of.1, numbers),
+            Some(helper) => helper.mark(self.of, numbers),
             None => keep(&self.dir, numbers),
         };
         match kept {
@@ -95,14 +95,14 @@ mod tests {
             run_id: 1,
             attempt: 1,
         };
-        let mut mark = Mark::of(dir.path(), (Kind::Main, id));
+        let mut mark = Mark::of(dir.path(), id);
         assert_eq!(mark.read(), SentSoFar::default());
         let sent = SentSoFar {
             resume: 3,
             streams: [9, 5, u64::MAX],
         };
         mark.write(sent);
-        assert_eq!(Mark::of(dir.path(), (Kind::Main, id)).read(), sent);
+        assert_eq!(Mark::of(dir.path(), id).read(), sent);
         std::fs::write(dir.path().join("run-log"), "torn").unwrap();
         assert_eq!(mark.read(), SentSoFar::default());
     }

@@ -3,11 +3,10 @@
 //! ```text
 //! STATE/                     0711: a job's user must be able to pass through to its run directory
 //!   warden/                  0700
-//!     main.sock main.lock main.log      (and hold-MS.* for each length of hold)
+//!     main.sock main.lock main.log
 //!     seen-serials                      of signed jobs
 //!     bounds                            what an agent without rights is held to
-//!   runs/                    0711  (hold-MS-runs/ for a hold warden); with an agent without rights, down to the
-//!                                  output, readable for its group too
+//!   runs/                    0711; with an agent without rights, down to the output, readable for its group too
 //!     RUN.ATTEMPT/           0711
 //!       output.*             0600: see `output`
 //!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
@@ -23,7 +22,7 @@ use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
 use super::privilege::Bounds;
-use super::wire::{AttemptId, Kind};
+use super::wire::AttemptId;
 use crate::privsep;
 use farmhand_os::removal;
 
@@ -31,51 +30,25 @@ use farmhand_os::removal;
 #[derive(Clone, Debug)]
 pub struct Paths {
     state_dir: PathBuf,
-    kind: Kind,
 }
 
 /// Directories that are removed at once: a bound on threads, descriptors and what a helper is asked for.
 static DISCARDS: Semaphore = Semaphore::const_new(8);
 
+/// The name of the socket in [`Paths::private_dir`].
+pub const SOCKET: &str = "main.sock";
 /// In an attempt's directory: its command's secrets.
 pub const SECRETS: &str = "secrets";
 
 impl Paths {
     /// `state_dir` must be absolute: reaper and warden leave their working directory.
-    pub fn new(state_dir: &Path, kind: Kind) -> Paths {
+    pub fn new(state_dir: &Path) -> Paths {
         Paths {
             state_dir: state_dir.to_path_buf(),
-            kind,
         }
     }
 
-    /// The kinds of warden that have ever lived in `state_dir`, the main one first.
-    pub fn kinds(state_dir: &Path) -> io::Result<Vec<Kind>> {
-        if let Some(helper) = privsep::here() {
-            return helper.kinds();
-        }
-        let mut kinds = vec![Kind::Main];
-        let entries = match fs::read_dir(state_dir.join("warden")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kinds),
-            other => other?,
-        };
-        for entry in entries {
-            let name = entry?.file_name();
-            let kind = name
-                .to_str()
-                .and_then(|n| n.strip_suffix(".lock"))
-                .and_then(Kind::parse);
-            kinds.extend(kind.filter(|k| *k != Kind::Main));
-        }
-        Ok(kinds)
-    }
-
-    /// Of which warden.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// The directory that all wardens of a node share.
+    /// The directory that the warden of a node has.
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
     }
@@ -85,19 +58,14 @@ impl Paths {
         self.state_dir.join("warden")
     }
 
-    /// The name of the socket in [`Self::private_dir`].
-    pub fn socket_name(&self) -> String {
-        format!("{}.sock", self.kind.name())
-    }
-
-    /// Held by the living warden of this kind.
+    /// Held by the living warden.
     pub fn lock(&self) -> PathBuf {
-        self.private_dir().join(format!("{}.lock", self.kind.name()))
+        self.private_dir().join("main.lock")
     }
 
     /// What the warden and its reaper write to stderr.
     pub fn log(&self) -> PathBuf {
-        self.private_dir().join(format!("{}.log", self.kind.name()))
+        self.private_dir().join("main.log")
     }
 
     /// The highest serial of each signed job; shared by all wardens of the directory.
@@ -117,15 +85,12 @@ impl Paths {
 
     /// Of this warden alone: also the mark by which its processes are recognised.
     pub fn runs(&self) -> PathBuf {
-        self.state_dir.join(match self.kind {
-            Kind::Main => "runs".to_owned(),
-            kind @ Kind::Hold { .. } => format!("{}-runs", kind.name()),
-        })
+        self.state_dir.join("runs")
     }
 
     /// Says where the cgroups of this warden are, for whoever sweeps after it.
     pub fn cgroup_note(&self) -> PathBuf {
-        self.private_dir().join(format!("{}.cgroup", self.kind.name()))
+        self.private_dir().join("main.cgroup")
     }
 
     /// Output and marks of one attempt.
@@ -159,7 +124,7 @@ impl Paths {
     /// Removes an ended attempt's directory: its output and its run directory. What cannot be removed is put aside.
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
         if let Some(helper) = privsep::here() {
-            return helper.remove(self.kind, id);
+            return helper.remove(id);
         }
         // Most are empty, and to look into them is most of the work.
         let dir = self.attempt_dir(id);

@@ -155,7 +155,7 @@ impl ProofOfDeath {
 /// For an agent that never spoke to them.
 pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
     if let Some(helper) = privsep::here() {
-        return helper.gone(paths.kind()).await;
+        return helper.gone().await;
     }
     // The lock has no readiness to wait for. It is kept while sweeping: what a reaper that starts meanwhile
     // lets run is none of the sweep's business.

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use farmhand_warden_client::wire::{Kind, Serving};
+use farmhand_warden_client::wire::Serving;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Args {
     pub state_dir: PathBuf,
-    pub kind: Kind,
     pub serving: Serving,
     /// Of the node whose lease it serves.
     pub address: String,
@@ -31,7 +30,6 @@ impl Args {
     pub(crate) fn parse(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Args, String> {
         let mut args = Args {
             state_dir: PathBuf::new(),
-            kind: Kind::Main,
             serving: Serving {
                 session: 0,
                 incarnation: Uuid::nil(),
@@ -80,10 +78,6 @@ impl Args {
                 .map_err(|_| format!("{name} {value} makes no sense"))
         }
         match name {
-            "--kind" => {
-                self.kind =
-                    Kind::parse(value).ok_or_else(|| format!("--kind is main or hold-MS, not {value}"))?;
-            }
             "--session" => self.serving.session = number(name, value)?,
             "--incarnation" => self.serving.incarnation = number(name, value)?,
             "--address" => self.address = value.to_owned(),

@@ -10,7 +10,6 @@ use farmhand_os::fork::in_child;
 use farmhand_warden_client::cgroup;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
-use farmhand_warden_client::wire::Kind;
 
 /// Answers for the user that asks, from the cgroup it asks in.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub fn capabilities(state_dir: &Path) -> Capabilities {
 /// Under a name that no warden of this directory has, so that a running one is not disturbed.
 fn controllers(state_dir: &Path) -> io::Result<Vec<String>> {
     let name = format!("doctor-{}", std::process::id());
-    let parent = cgroup::make_parent(&Paths::new(&state_dir.join(name), Kind::Main))?;
+    let parent = cgroup::make_parent(&Paths::new(&state_dir.join(name)))?;
     let controllers = std::fs::read_to_string(parent.join("cgroup.controllers"));
     let removed = cgroup::remove(&parent);
     let controllers = controllers?.split_whitespace().map(str::to_owned).collect();

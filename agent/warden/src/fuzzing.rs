@@ -15,7 +15,7 @@ use super::warden::Warden;
 use farmhand_os::alarm::Alarm;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
-use farmhand_warden_client::wire::{AttemptId, Kind, Serving, SpawnRequest, Stage, StartFailure};
+use farmhand_warden_client::wire::{AttemptId, Serving, SpawnRequest, Stage, StartFailure};
 
 /// The session that it serves.
 const SERVING: Serving = Serving {
@@ -38,7 +38,6 @@ impl Captive {
         let deadline_ns = boottime_ns() + DAY;
         let args = Args {
             state_dir: dir.to_owned(),
-            kind: Kind::Main,
             serving: SERVING,
             address: String::new(),
             deadline_ns,
@@ -52,7 +51,7 @@ impl Captive {
             fence_fd: -1,
             cgroup: None,
         };
-        let paths = Paths::new(dir, Kind::Main);
+        let paths = Paths::new(dir);
         std::fs::create_dir_all(paths.private_dir())?;
         let restore = Restore {
             open_files: (None, None),

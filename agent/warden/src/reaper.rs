@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> ! {
 }
 
 fn reaper(args: &Args) -> io::Result<()> {
-    let paths = Paths::new(&args.state_dir, args.kind);
+    let paths = Paths::new(&args.state_dir);
     // Fails only for a group leader, which then has its own session already or was started by hand.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
@@ -95,9 +95,9 @@ fn take_lock(args: &Args, paths: &Paths) -> io::Result<File> {
             return Ok(lock);
         }
         if boottime_ns() > give_up {
-            let (kind, dir) = (args.kind.name(), args.state_dir.display());
+            let dir = args.state_dir.display();
             return Err(io::Error::other(format!(
-                "another {kind} warden or its reaper lives in {dir}"
+                "another warden or its reaper lives in {dir}"
             )));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -137,7 +137,6 @@ fn start_warden(
         .arg("warden")
         .arg("--state-dir")
         .arg(&args.state_dir);
-    command.args(["--kind", &args.kind.name()]);
     command.args(["--session", &args.serving.session.to_string()]);
     command.args(["--incarnation", &args.serving.incarnation.to_string()]);
     command.args(["--deadline", &args.deadline_ns.to_string()]);

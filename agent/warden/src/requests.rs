@@ -65,7 +65,6 @@ impl Warden {
         Identity {
             protocol: PROTOCOL,
             version: release::version().to_owned(),
-            kind: self.args.kind,
             serving: self.args.serving,
             address: self.args.address.clone(),
             generation: self.generation,

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use bytes::{Buf, BytesMut};
 
 use super::poller::{Poller, Source};
-use farmhand_warden_client::paths::{Paths, named};
+use farmhand_warden_client::paths::{Paths, SOCKET, named};
 use farmhand_warden_client::wire::frame::{self, FrameError};
 use farmhand_warden_client::wire::{FromAgent, FromWarden};
 
@@ -36,11 +36,7 @@ pub(crate) fn listen(paths: &Paths) -> io::Result<UnixListener> {
     let directory = std::fs::File::open(paths.private_dir())?;
     // A socket address holds 108 bytes; this path is always short.
     use std::os::fd::AsRawFd;
-    let path = format!(
-        "/proc/self/fd/{}/{}",
-        directory.as_fd().as_raw_fd(),
-        paths.socket_name()
-    );
+    let path = format!("/proc/self/fd/{}/{}", directory.as_fd().as_raw_fd(), SOCKET);
     match std::fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, &paths.private_dir())),
         _ => {}

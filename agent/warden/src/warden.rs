@@ -115,7 +115,7 @@ impl Warden {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let restore = super::raise_limits(args.oom_score_adj);
         args.max_attempts = args.max_attempts.min(super::room_for_attempts());
-        let paths = Paths::new(&args.state_dir, args.kind);
+        let paths = Paths::new(&args.state_dir);
         Self::with(args, paths, restore, fence, lock)
     }
 

@@ -54,8 +54,6 @@ crate::words! {
         Expired = "expired",
         /// An agent did not renew its lease, because a warden did not answer.
         RenewalWithheld = "renewal_withheld",
-        /// A run with `hold` was freed after its hold.
-        HoldReleased = "hold_released",
         /// A named lease that was left behind was freed.
         LeaseFreed = "lease_freed",
         /// Runs that ended sessions still held were freed.

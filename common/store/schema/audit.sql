@@ -121,10 +121,10 @@ CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, created_b
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'hash', 'role', 'created_by', 'expires_at', 'revoked_at');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF size OR DELETE ON farmhand.pool
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'size');
-CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hold_ms, hard_ms,
+CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hard_ms,
         placement, instances, each_node, observe, source OR DELETE ON farmhand.job
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('paused_by', 'rev', 'enabled', 'paused', 'deleted', 'overlap', 'on_lost',
-        'priority', 'hold_ms', 'hard_ms', 'placement', 'instances', 'each_node', 'observe', 'source');
+        'priority', 'hard_ms', 'placement', 'instances', 'each_node', 'observe', 'source');
 
 -- Rows that one `job apply` writes by the thousand: an entry for each statement, with the first twenty.
 CREATE FUNCTION farmhand.note_rows() RETURNS trigger

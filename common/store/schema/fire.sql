@@ -148,14 +148,14 @@ BEGIN
             WHERE f.skip IS NULL AND (g.instances > 1 OR g.each_node)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-            priority, placement, on_lost, hold_ms, overlap, hard_ms, firing)
+            priority, placement, on_lost, overlap, hard_ms, firing)
         SELECT CASE WHEN s.firing IS NOT NULL AND row_number() OVER (
                     PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
             g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at,
             -- Never ahead of now: whoever fires claims right afterwards.
             greatest(f.due_at, least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())), f.gate,
-            g.priority, g.placement, g.on_lost, g.hold_ms,
+            g.priority, g.placement, g.on_lost,
             CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms, s.firing
         FROM firing f
         JOIN given g ON g.job_id = f.job_id

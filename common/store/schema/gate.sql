@@ -194,7 +194,6 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
     my_labels jsonb;
-    may_hold bigint;
     epoch bigint;
     now timestamptz;
     left_places integer := places;
@@ -212,7 +211,7 @@ BEGIN
     IF NOT farmhand.any_waiting() THEN
         RETURN;
     END IF;
-    SELECT n.labels, e.held_ms, e.epoch INTO my_labels, may_hold, epoch FROM farmhand.node n
+    SELECT n.labels, e.epoch INTO my_labels, epoch FROM farmhand.node n
         JOIN farmhand.current_epoch e ON e.open
         WHERE n.address = at_address AND n.session = of_session AND n.incarnation = of_incarnation AND n.open
             AND NOT n.cordoned AND NOT n.draining
@@ -245,7 +244,6 @@ BEGIN
         ), waiting AS MATERIALIZED (
             SELECT w.*, w.placement IS NULL OR my_labels @> ANY (w.placement) AS fits
             FROM farmhand.waiting w WHERE w.ready_at <= now
-                AND (SELECT r.hold_ms <= may_hold FROM farmhand.run_live r WHERE r.run_id = w.run_id)
         )
         -- The first of each kind, whoever may run it: it may be in front of ours.
         SELECT true AS gated, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, w.run_id, w.priority,
@@ -261,7 +259,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.ready_at <= now AND r.hold_ms <= may_hold
+                AND r.ready_at <= now
                 AND (r.node = at_address OR r.node IS NULL AND NOT w.rev || ' ' || w.job_id = ANY (left_alone))
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT places
         ) o
@@ -272,7 +270,6 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
-                AND r.hold_ms <= may_hold
                 AND (r.node = at_address OR r.node IS NULL AND NOT r.rev || ' ' || r.job_id = ANY (left_alone))
                 AND (r.placement IS NULL OR my_labels @> ANY (r.placement))
             ORDER BY r.ready_at, r.run_id LIMIT places

@@ -27,7 +27,6 @@ CREATE TABLE farmhand.job (
     overlap text NOT NULL CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
     on_lost text NOT NULL CHECK (on_lost IN ('rerun', 'fail')),
     priority integer NOT NULL,
-    hold_ms bigint NOT NULL CHECK (hold_ms >= 0),
     hard_ms bigint CHECK (hard_ms > 0),
     -- Sets of labels, one of which a node must have; NULL: any node.
     placement jsonb[],

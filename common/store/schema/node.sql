@@ -48,9 +48,7 @@ CREATE TABLE farmhand.epoch (
     opened_by text NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Of all nodes, ever; only grows. Another server is watched for as long before its epoch is opened.
-    longest_lease_ms bigint NOT NULL DEFAULT 0,
-    -- Runs with a longer hold are not claimed yet: an attempt that this database does not know may live as long.
-    held_ms bigint NOT NULL DEFAULT 0
+    longest_lease_ms bigint NOT NULL DEFAULT 0
 );
 
 -- When this server was started; then, after a space, the place of these tables: timeline, database and file. A table that was
@@ -94,8 +92,8 @@ END
 $$;
 
 -- Nothing was claimed before it.
-INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by, held_ms)
-VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate', 9223372036854775807);
+INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by)
+VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate');
 
 -- Who has such a row locked is alone at something until its transaction ends. Rows are locked by the function below and by nobody else: no role
 -- has a right to the table. Advisory locks would do as well, but whoever may connect can take them, and keep them from everybody.

@@ -30,7 +30,6 @@ CREATE TABLE farmhand.run_live (
     priority integer NOT NULL DEFAULT 0,
     placement jsonb[],
     on_lost text NOT NULL DEFAULT 'rerun' CHECK (on_lost IN ('rerun', 'fail')),
-    hold_ms bigint NOT NULL DEFAULT 0,
     overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
     hard_ms bigint,
     params jsonb NOT NULL DEFAULT '{}',
@@ -79,7 +78,6 @@ CREATE UNIQUE INDEX run_live_scheduled ON farmhand.run_live (job_id, due_at, ins
     WHERE kind = 'scheduled';
 CREATE INDEX run_live_claim ON farmhand.run_live (priority DESC, ready_at, run_id)
     WHERE state = 'due' AND gate IS NULL;
-CREATE INDEX run_live_hold ON farmhand.run_live (running_at, session) WHERE state = 'running' AND hold_ms > 0;
 CREATE INDEX run_live_gated ON farmhand.run_live (job_id, run_id) WHERE gate = 'overlap';
 CREATE UNIQUE INDEX run_live_continuous ON farmhand.run_live (job_id, instance) WHERE kind = 'continuous';
 CREATE UNIQUE INDEX run_live_key ON farmhand.run_live (job_id, md5(key)) WHERE key IS NOT NULL;

@@ -154,11 +154,11 @@ BEGIN
         WHERE NOT j.each_node OR n.address IS NOT NULL
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-            priority, placement, on_lost, hold_ms, overlap, hard_ms, params, idempotency_key, submitted_by,
+            priority, placement, on_lost, overlap, hard_ms, params, idempotency_key, submitted_by,
             firing, by_hand)
         SELECT CASE WHEN p.nth = 1 THEN first_run ELSE nextval('farmhand.run_id_seq') END,
             j.job_id, j.rev, 'submitted', p.instance, j.instances, p.node, due, due,
-            j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, submit.params,
+            j.priority, j.placement, j.on_lost, 'allow', j.hard_ms, submit.params,
             submit.idempotency_key, session_user,
             CASE WHEN j.instances > 1 OR j.each_node THEN first_run END, true
         FROM place p ORDER BY p.nth

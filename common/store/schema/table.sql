@@ -453,9 +453,9 @@ BEGIN
     END IF;
     WITH new AS (
         INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,
-            hold_ms, overlap, hard_ms, params, key)
+            overlap, hard_ms, params, key)
         SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
-            j.on_lost, j.hold_ms, 'allow', j.hard_ms,
+            j.on_lost, 'allow', j.hard_ms,
             -- What fits into no variable is not kept either, nor what run_live refuses: other rows would wait for this one.
             CASE WHEN jsonb_typeof(w.given) = 'object' AND octet_length(w.given::text) <= 65536 AND farmhand.is_readable(w.given)
                 THEN w.given ELSE '{}' END, w.key

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use farmhand_warden::privsep::fuzzing::Captive as CaptiveHelper;
 use farmhand_warden_client::Paths;
-use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::wire::AttemptId;
 
 const SECRET: &str = "nobody's business";
 const RECORD: &str = "the job's own";
@@ -56,7 +56,7 @@ impl Node {
 
     /// One attempt with a record, and two whose jobs have put links in its place.
     fn prepare(&self) {
-        let paths = Paths::new(&self.base.join("state"), Kind::Main);
+        let paths = Paths::new(&self.base.join("state"));
         let dir = |attempt| paths.run_dir(AttemptId { run_id: 1, attempt });
         if !dir(1).exists() {
             fs::create_dir_all(dir(1).join("flow")).expect("a directory");

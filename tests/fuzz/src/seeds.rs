@@ -180,14 +180,14 @@ fn conversations() -> Vec<Vec<u8>> {
 
 fn errands() -> Vec<Vec<u8>> {
     texts(&[
-        "{\"type\":\"kinds\"}\n{\"type\":\"connect\",\"kind\":\"main\"}\n{\"type\":\"gone\",\"kind\":{\"hold\":{\"ms\":5000}}}\n\
+        "{\"type\":\"connect\"}\n{\"type\":\"gone\"}\n\
          {\"type\":\"kill\",\"pid\":1}\n{\"type\":\"file\",\"purpose\":\"ping\"}\n{\"type\":\"file\",\"purpose\":\"database\"}",
-        "{\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":1},\"record\":\"tasks\"}\n\
-         {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"tasks\"}\n\
-         {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"lines\"}\n\
-         {\"type\":\"mark\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"sent\":[1,2,3,4]}\n\
-         {\"type\":\"remove\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2}}",
-        "{\"type\":\"remove\",\"kind\":{\"hold\":{\"ms\":1}},\"id\":{\"run_id\":-1,\"attempt\":-1}}",
+        "{\"type\":\"record\",\"id\":{\"run_id\":1,\"attempt\":1},\"record\":\"tasks\"}\n\
+         {\"type\":\"record\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"tasks\"}\n\
+         {\"type\":\"record\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"lines\"}\n\
+         {\"type\":\"mark\",\"id\":{\"run_id\":1,\"attempt\":2},\"sent\":[1,2,3,4]}\n\
+         {\"type\":\"remove\",\"id\":{\"run_id\":1,\"attempt\":2}}",
+        "{\"type\":\"remove\",\"id\":{\"run_id\":-1,\"attempt\":-1}}",
     ])
 }
 

@@ -46,7 +46,7 @@ const ACTIONS: [&str; 18] = [
 ];
 
 /// Each statement with each answer that means something of its own.
-const STATEMENTS: [&str; 25] = [
+const STATEMENTS: [&str; 22] = [
     "open: opened",
     "open: taken",
     "renew: renewed",
@@ -67,9 +67,6 @@ const STATEMENTS: [&str; 25] = [
     "expire: no row",
     "sweep: updated",
     "open epoch: updated",
-    "raise held: updated",
-    "release held over: updated",
-    "release held over: no row",
     "fired: due",
     "fired: missed",
 ];
@@ -133,8 +130,6 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
         Stmt::OpenEpoch { .. } => "open epoch",
-        Stmt::RaiseHeld { .. } => "raise held",
-        Stmt::ReleaseHeldOver { .. } => "release held over",
     }
 }
 

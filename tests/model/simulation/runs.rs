@@ -125,11 +125,9 @@ impl Jobs {
                 job.ended(chance.of(&ends), chance)
             }
             (Row::Running, Row::Due, Stmt::Release { .. }) => RunEvent::Released,
-            (
-                Row::Running,
-                Row::Due,
-                Stmt::Expire { .. } | Stmt::Close { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. },
-            ) => after_session_end(job.on_lost, job.takeovers, job.cancel_requested),
+            (Row::Running, Row::Due, Stmt::Expire { .. } | Stmt::Close { .. } | Stmt::Sweep) => {
+                after_session_end(job.on_lost, job.takeovers, job.cancel_requested)
+            }
             (from, to, stmt) => panic!("{stmt:?} moved a run from {from:?} to {to:?}"),
         };
         job.takeovers += u32::from(event == RunEvent::TakenOver);

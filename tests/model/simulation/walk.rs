@@ -267,7 +267,6 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
     let lossy = seed.is_multiple_of(5);
     let start = match seed % 7 {
         0 => Start::Orphan,
-        1 => Start::HeldOver,
         2 => Start::Empty,
         _ => Start::AllOpen,
     };
@@ -287,7 +286,6 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
         addresses,
         hosts: HOSTS,
         runs: RUNS,
-        hold: [if start == Start::HeldOver { 4 } else { 0 }, 0, 2],
         lease_ticks,
         wait_ticks,
         longer,

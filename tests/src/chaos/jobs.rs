@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use super::oracle::Kind;
 use super::table;
@@ -28,7 +27,6 @@ struct Job {
     placed: bool,
     /// For a run before it, a lock, or a label.
     waits: bool,
-    hold: Duration,
     exit_code: i32,
     retries: usize,
 }
@@ -47,7 +45,6 @@ const PLAIN: Job = Job {
     skips: false,
     placed: false,
     waits: false,
-    hold: Duration::ZERO,
     exit_code: 0,
     retries: 0,
 };
@@ -164,14 +161,6 @@ const JOBS: &[Job] = &[
         ..PLAIN
     },
     Job {
-        name: "held",
-        schedule: Some("*/8 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\nhold = '4s'",
-        hold: Duration::from_secs(4),
-        arguments: &["3500", "ignore-term"],
-        ..PLAIN
-    },
-    Job {
         name: "submitted",
         more: "retry = { max = 1, backoff = 'constant', base = '200ms' }",
         arguments: &["400"],
@@ -260,7 +249,6 @@ pub fn definitions() -> Vec<Definition> {
             skips: job.skips,
             placed: job.placed,
             waits: job.waits,
-            hold: job.hold,
         })
     };
     let flow = Definition {
@@ -271,7 +259,6 @@ pub fn definitions() -> Vec<Definition> {
         skips: false,
         placed: false,
         waits: false,
-        hold: Duration::ZERO,
     };
     JOBS.iter().filter_map(definition).chain([flow]).collect()
 }

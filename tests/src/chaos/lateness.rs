@@ -92,8 +92,6 @@ pub struct Beginning<'a> {
     pub bound: bool,
     /// Attempts before it, which left none.
     pub lost: usize,
-    /// What its job adds to each wait.
-    pub hold: Duration,
 }
 
 impl Timeline {
@@ -110,27 +108,13 @@ impl Timeline {
         let promise = takeover(self.shortest);
         let soon = run.due + nanos(promise);
         let silent = self.longest_hit(run.due, soon).map_or(Duration::ZERO, |_| SILENT);
-        let mut by = self.clear(run.due, promise + silent + run.hold, may);
+        let mut by = self.clear(run.due, promise + silent, may);
         for _ in 0..run.lost {
             if let Some(lease) = self.longest_hit(run.due, by) {
-                by = self.clear(by, takeover(lease) + run.hold, may);
+                by = self.clear(by, takeover(lease), may);
             }
         }
-        if !run.hold.is_zero() {
-            by = by.max(self.watched_for(run.hold, by));
-        }
         self.not_before_it_is_back(run.node, run.due, by)
-    }
-
-    /// The bound for a run with a hold after a restart or a failover. It is claimed after one agent has watched the server for the
-    /// longest lease and the hold; agents report that watch in steps of a tenth and a second.
-    fn watched_for(&self, hold: Duration, by: u64) -> u64 {
-        let moved = (self.done.iter()).filter(|d| d.database && !d.lease.is_zero() && d.from <= by);
-        let watch = |d: &Done| takeover(d.lease) + hold + hold / 10 + Duration::from_secs(1);
-        moved
-            .map(|d| self.clear(d.to, watch(d), &self.nodes))
-            .max()
-            .unwrap_or(0)
     }
 
     /// By when the next attempt must have begun of one that ended on `node`, cut off by what began at or before `last`. The time

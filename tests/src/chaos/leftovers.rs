@@ -12,9 +12,6 @@ use super::table;
 use crate::farm::Agent;
 use crate::processes::Process;
 
-/// The main warden, and that of the one length of `hold` among the jobs; each has a reaper.
-const KINDS: usize = 2;
-
 /// Of one agent at rest, at the most: one of each kind of connection (`agent/node/src/agent/connections.rs`), and one more that
 /// is about to be closed.
 const SESSIONS: i64 = 6;
@@ -150,7 +147,7 @@ fn too_many_sessions(agents: &[&str], found: &[Sessions]) -> Vec<String> {
 /// A warden or a reaper that nobody needs any more.
 fn too_many(node: &str, agent: &Agent) -> Vec<String> {
     let kinds = [("wardens", agent.wardens()), ("reapers", agent.reapers())];
-    let more = kinds.into_iter().filter(|(_, found)| found.len() > KINDS);
+    let more = kinds.into_iter().filter(|(_, found)| found.len() > 1);
     more.map(|(what, found)| format!("{node} has {} {what}: {found:?}", found.len()))
         .collect()
 }
@@ -170,7 +167,7 @@ fn strangers(node: &str, agent: &Agent) -> Vec<String> {
 
 /// Attempts that an agent keeps a directory of, although all of them are recorded.
 fn attempts_on_disk(node: &str, agent: &Agent) -> Vec<String> {
-    let of_a_warden = |name: &str| name == "runs" || name.ends_with("-runs");
+    let of_a_warden = |name: &str| name == "runs";
     let mut left = Vec::new();
     for runs in entries(agent.place.as_ref().map(Place::state)) {
         if of_a_warden(&name(&runs)) {

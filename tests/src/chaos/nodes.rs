@@ -42,7 +42,6 @@ impl Nodes {
             node,
             bound: true,
             lost: usize::try_from(record.attempts).unwrap_or(0),
-            hold: definition.hold,
         };
         let late = |end| self.clocks.boot(end) > self.timeline.begins_by(&beginning);
         !definition.waits && record.finished.is_some_and(late)
@@ -62,7 +61,6 @@ impl Nodes {
             node: &began.node,
             bound: definition.each_node,
             lost: usize::try_from(began.attempt - 1).unwrap_or(0),
-            hold: definition.hold,
         };
         Timed::new(
             due,

@@ -26,8 +26,6 @@ pub struct Definition {
     pub placed: bool,
     /// Its runs wait for other runs, or for a label: they may begin late.
     pub waits: bool,
-    /// What a lost attempt of it is waited for beside its lease.
-    pub hold: Duration,
 }
 
 /// One record of an outcome, which may be that of several neighbouring instants.

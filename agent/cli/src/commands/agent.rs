@@ -69,7 +69,7 @@ pub(crate) struct AgentArgs {
     /// Sockets, output and state of this agent [default: /var/lib/farmhand, for others than root below the home]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
-    /// How long the node's lease lives unrenewed, 3s to 1h [default: 30s]
+    /// How long the node's lease lives unrenewed, 3s to 1h [default: 2m]
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
     /// Listen for hints from the database: on or off (behind a transaction pooler) [default: on]

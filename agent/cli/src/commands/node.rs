@@ -124,12 +124,8 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
             )
         } else {
             let why = format!(
-                "{} hold is over",
-                out::count_of(
-                    node.running,
-                    "run is held there until its",
-                    "runs are held there until their"
-                )
+                "{} not free yet",
+                out::count_of(node.running, "run of it is", "runs of it are")
             );
             (
                 why,

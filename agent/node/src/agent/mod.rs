@@ -38,7 +38,6 @@ use farmhand_telemetry::events::{Event, Events};
 use farmhand_telemetry::metrics::Metrics;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep;
-use farmhand_warden_client::wire::Kind;
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
@@ -126,7 +125,7 @@ pub async fn run(
 ) -> Result<Ended, AgentError> {
     let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
     if privsep::here().is_none() {
-        Paths::new(&config.state_dir, Kind::Main)
+        Paths::new(&config.state_dir)
             .prepare()
             .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     }
@@ -174,7 +173,7 @@ pub async fn run(
         health: health.clone(),
         address: config.address.clone(),
     });
-    let memory = Memory::read(Paths::new(&config.state_dir, Kind::Main).memory());
+    let memory = Memory::read(Paths::new(&config.state_dir).memory());
     let ctx = Arc::new(Context {
         hand_over: systemd::is_systemd(),
         reload,

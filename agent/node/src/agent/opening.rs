@@ -1,6 +1,6 @@
 //! How an agent comes by a session: adopted from a living warden, or opened.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::found::{self, Found};
+use super::found::{self, Living};
 use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
@@ -18,13 +18,13 @@ use crate::failure_detector::challenge_after;
 use crate::inbox::Input;
 use crate::lease::Lease;
 use crate::session::{LEASE_GRACE, Session};
-use crate::wardens::Wardens;
+use crate::warden_link::WardenLink;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::machine;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Serving};
 
 /// A session of this node: the one its warden serves, or a new one. After the `last` one of this agent always a new one.
 pub(super) async fn begin(
@@ -33,9 +33,10 @@ pub(super) async fn begin(
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let adoptable = last.is_none();
-    let mut found = found::wardens(ctx, last).await?;
+    let mut found = found::warden(ctx, last).await?;
     let mut late = None;
-    while adoptable && let Some(serving) = found::common_serving(&found) {
+    while adoptable && let Some(living) = found.take() {
+        let serving = living.client.identity().serving;
         let sent = boot_now();
         let info = ctx.node_info(serving.incarnation);
         let goes_on = retrying(ctx, "readopt", || {
@@ -43,16 +44,17 @@ pub(super) async fn begin(
         })
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
-            let Some(adopted) = found::listed(ctx, &found).await? else {
-                // One of them died or stopped meanwhile. Once it is dead, its processes are ended first, and its attempts are known by
-                // their directories.
-                drop(found);
-                found = found::wardens(ctx, last).await?;
-                continue;
-            };
-            return adopt(ctx, serving, sent, found, adopted, channel);
+            if let Some(adopted) = found::listed(ctx, &living).await? {
+                return adopt(ctx, sent, living, adopted, channel);
+            }
+            // It died or stopped meanwhile. Once it is dead, its processes are ended first, and its attempts are known by
+            // their directories.
+            drop(living);
+            found = found::warden(ctx, last).await?;
+            continue;
         }
         late = goes_on.then_some(serving);
+        found = Some(living);
         break;
     }
     let empty = found::end(ctx, found).await?;
@@ -66,15 +68,15 @@ pub(super) async fn begin(
     }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
-    let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    let started = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await;
+    let mut warden = new_link(ctx, &me, channel.0.clone());
+    let started = warden.start_now(deadlines(ctx, sent)).await;
     let started = started.map_err(|e| setup("starting the warden", e));
     if let Err(e) = started.and_then(|()| unbound(ctx)) {
         retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
         return Err(e);
     }
     spawn_boot(ctx, &me);
-    Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+    Ok(Session::new(ctx.clone(), me, sent, warden, Vec::new(), channel))
 }
 
 /// Also when adopting: the agent before may have been killed before it came to this. Each boot is fired once.
@@ -87,7 +89,7 @@ fn spawn_boot(ctx: &Arc<Context>, me: &LeaseIdentity) {
     });
 }
 
-/// Every warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
+/// The warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
 fn unbound(ctx: &Context) -> Result<(), AgentError> {
     let dir = &ctx.config.state_dir;
     privsep::without(dir).map_err(|e| setup(format!("state directory {}", dir.display()), e))
@@ -95,25 +97,21 @@ fn unbound(ctx: &Context) -> Result<(), AgentError> {
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
 fn purge(ctx: &Context) {
-    for (id, kind) in left_behind(ctx, &[]) {
-        let (paths, events) = (Paths::new(&ctx.config.state_dir, kind), ctx.events.clone());
+    for id in left_behind(ctx, &[]) {
+        let (paths, events) = (Paths::new(&ctx.config.state_dir), ctx.events.clone());
         // The start does not wait for it.
         tokio::spawn(async move { discard(paths, id, &events).await });
     }
 }
 
-/// What wardens that are dead had begun: each attempt has its directory before it has a process. That a warden of the same
-/// kind lives says nothing: it may be a later one. What was acknowledged and not removed yet is among them, too; the
-/// database does not show it as held, so it is removed with the first renewal.
-fn left_behind(ctx: &Context, living: &[(Kind, AttemptReport)]) -> HashMap<AttemptId, Kind> {
-    let lives = |id, kind| living.iter().any(|(k, report)| *k == kind && report.id == id);
-    let mut left = HashMap::new();
-    for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
-        let begun = Paths::new(&ctx.config.state_dir, kind).attempts_on_disk();
-        let begun = begun.unwrap_or_default().into_iter();
-        left.extend(begun.filter(|id| !lives(*id, kind)).map(|id| (id, kind)));
-    }
-    left
+/// What a dead warden had begun: each attempt has its directory before it has a process. That a warden lives says
+/// nothing: it may be a later one. What was acknowledged and not removed yet is among them, too; the database does not
+/// show it as held, so it is removed with the first renewal.
+fn left_behind(ctx: &Context, living: &[AttemptReport]) -> HashSet<AttemptId> {
+    let begun = Paths::new(&ctx.config.state_dir).attempts_on_disk();
+    let lives = |id: &AttemptId| living.iter().any(|report| report.id == *id);
+    let begun = begun.unwrap_or_default().into_iter();
+    begun.filter(|id| !lives(id)).collect()
 }
 
 /// What this machine's boot fires.
@@ -157,29 +155,25 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
 
 fn adopt(
     ctx: &Arc<Context>,
-    serving: Serving,
     sent: BootInstant,
-    found: Vec<Found>,
-    adopted: Vec<(Kind, AttemptReport)>,
+    found: Living,
+    adopted: Vec<AttemptReport>,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
-    let me = of(ctx, serving);
-    let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    for (kind, client, notices) in found {
-        // They move with the first renewal, which shows whether what runs there is still held.
-        let identity = client.identity();
-        let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
-        wardens.insert(kind, client, notices, standing);
-    }
+    let identity = found.client.identity();
+    let me = of(ctx, identity.serving);
+    // It moves with the first renewal, which shows whether what runs there is still held.
+    let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
+    let mut warden = new_link(ctx, &me, channel.0.clone());
+    warden.insert(found.client, found.notices, standing);
     let left = left_behind(ctx, &adopted);
     unbound(ctx)?;
-    wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
     ctx.events.emit(Event::SessionAdopted {
         session: me.session,
         attempts: adopted.len(),
     });
     spawn_boot(ctx, &me);
-    let session = Session::new(ctx.clone(), me, sent, wardens, adopted, channel);
+    let session = Session::new(ctx.clone(), me, sent, warden, adopted, channel);
     Ok(session.with_left_behind(left))
 }
 
@@ -295,14 +289,14 @@ async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
     }
 }
 
-fn new_wardens(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> Wardens {
+fn new_link(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> WardenLink {
     // Ended attempts stay with the warden until they are written down.
     let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
     let (dir, events) = (ctx.config.state_dir.clone(), ctx.events.clone());
-    Wardens::new(dir, me, max_attempts, events, tx)
+    WardenLink::new(dir, me, max_attempts, events, tx)
 }
 
-/// Kernel timer and SIGTERM time of a warden, for a lease confirmed at `sent`.
-fn deadlines(ctx: &Context, sent: BootInstant, kind: Kind) -> (BootInstant, BootInstant) {
-    Lease::new(ctx.timing, LEASE_GRACE, sent).deadlines(kind.hold())
+/// Kernel timer and SIGTERM time of the warden, for a lease confirmed at `sent`.
+fn deadlines(ctx: &Context, sent: BootInstant) -> (BootInstant, BootInstant) {
+    Lease::new(ctx.timing, LEASE_GRACE, sent).deadlines()
 }

@@ -25,13 +25,13 @@ impl Answer {
     pub(super) async fn give(self) {
         let ids: Vec<AttemptId> = self.ended.iter().map(|e| e.assignment.id()).collect();
         self.run_log.end(ids).await;
-        let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), e.kind, settled);
+        let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), settled);
         let answers = self.ended.iter().zip(self.settled).map(of).collect();
         let taken = self.session_handle.send(Input::Settled(answers)).await;
         for e in &self.ended {
             // A living warden removes the directory when the end is acknowledged.
             if e.result.is_none() || !taken {
-                let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
+                let (paths, id) = (Paths::new(&self.state_dir), e.assignment.id());
                 discard(paths, id, &self.events).await;
             }
         }

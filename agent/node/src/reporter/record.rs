@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep::{self, Record};
-use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::wire::AttemptId;
 
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
@@ -31,7 +31,7 @@ const OUTCOMES: [&str; 5] = ["succeeded", "failed", "timed_out", "cancelled", "s
 pub(crate) struct Follower<T> {
     run_dir: PathBuf,
     record: Record,
-    of: Option<(Kind, AttemptId)>,
+    of: Option<AttemptId>,
     /// As a helper has handed it over: a job's directory is closed to an agent without rights.
     handed: Option<File>,
     /// What the database takes of a line of it.
@@ -68,7 +68,7 @@ impl<T> Follower<T> {
     /// The record of an attempt.
     pub(super) fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
-            of: Some((paths.kind(), id)),
+            of: Some(id),
             ..Self::new(&paths.run_dir(id), record, parse)
         }
     }
@@ -100,9 +100,9 @@ impl<T> Follower<T> {
     }
 
     fn open(&mut self) -> io::Result<Option<File>> {
-        if let Some((helper, (kind, id))) = privsep::here().zip(self.of) {
+        if let Some((helper, id)) = privsep::here().zip(self.of) {
             if self.handed.is_none() {
-                self.handed = helper.record(kind, id, self.record)?;
+                self.handed = helper.record(id, self.record)?;
             }
             return self.handed.as_ref().map(File::try_clone).transpose();
         }

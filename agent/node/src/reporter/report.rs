@@ -11,7 +11,7 @@ use super::tasks::Records;
 use crate::verdict::{Verdict, detail};
 use farmhand_telemetry::events::{Event, Events};
 use farmhand_warden_client::request::Assignment;
-use farmhand_warden_client::wire::{AttemptId, AttemptResult, KillReason, Kind};
+use farmhand_warden_client::wire::{AttemptId, AttemptResult, KillReason};
 
 /// An attempt to follow, or one that ended.
 pub(crate) enum Report {
@@ -32,7 +32,6 @@ pub(crate) struct Followed {
     pub(super) job_id: String,
     pub(super) traceparent: String,
     pub(super) parent_run: Option<i64>,
-    pub(super) kind: Kind,
     pub(super) keep: u64,
     /// Claimed by this agent, so that nothing of its output can have been stored yet.
     pub(super) fresh: bool,
@@ -41,13 +40,12 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(super) fn new(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+    pub(super) fn new(assignment: &Assignment, fresh: bool) -> Self {
         Self {
             id: assignment.id(),
             job_id: assignment.job_id.clone(),
             traceparent: assignment.traceparent.clone(),
             parent_run: assignment.parent_run,
-            kind,
             keep: assignment.spec.output.keep,
             fresh,
             records: Records::of(&assignment.spec).map(|what| ((assignment.fence, assignment.session), what)),
@@ -59,7 +57,6 @@ impl Followed {
 pub(crate) struct Ended {
     pub(super) address: String,
     pub(super) assignment: Assignment,
-    pub(super) kind: Kind,
     pub(super) result: Option<AttemptResult>,
     pub(super) verdict: Verdict,
     /// As it was, the database refused it.
@@ -153,21 +150,19 @@ impl Ended {
 
 impl Report {
     /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
-    pub(crate) fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
-        Self::Follow(Followed::new(assignment, kind, fresh))
+    pub(crate) fn follow(assignment: &Assignment, fresh: bool) -> Self {
+        Self::Follow(Followed::new(assignment, fresh))
     }
 
     pub(crate) fn ended(
         me: &LeaseIdentity,
         assignment: &Assignment,
-        kind: Kind,
         result: Option<AttemptResult>,
         verdict: Verdict,
     ) -> Self {
         Self::Ended(Box::new(Ended {
             address: me.address.clone(),
             assignment: assignment.clone(),
-            kind,
             result,
             verdict,
             shortened: false,

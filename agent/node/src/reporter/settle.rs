@@ -85,7 +85,7 @@ impl Reporter {
     async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Option<Settled>>, StoreError> {
         refused::decide(&self.db, ended).await?;
         for e in ended.iter().filter(|e| e.result.is_some()) {
-            self.follow(Followed::new(&e.assignment, e.kind, false)).await;
+            self.follow(Followed::new(&e.assignment, false)).await;
         }
         let waiting = self.checkpoints.take();
         if let Err(e) = self.records.ship(&self.db).await {

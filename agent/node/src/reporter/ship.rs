@@ -19,18 +19,17 @@ const STATEMENT_BYTES: usize = 1 << 20;
 
 impl Reporter {
     pub(super) async fn follow(&mut self, followed: Followed) {
-        let (id, kind) = (followed.id, followed.kind);
+        let id = followed.id;
         if let Some((held, what)) = followed.records {
-            self.records.follow(id, held, &self.state_dir, kind, what);
+            self.records.follow(id, held, &self.state_dir, what);
         }
         let Entry::Vacant(new) = self.shippers.entry(id) else {
             return;
         };
-        let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
+        let dir = Paths::new(&self.state_dir).attempt_dir(id);
         new.insert(Shipper::new(id, dir.clone(), followed.keep, followed.fresh));
         let about = About {
             id,
-            kind,
             job_id: followed.job_id,
             traceparent: followed.traceparent,
             parent_run: followed.parent_run,

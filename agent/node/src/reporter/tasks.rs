@@ -14,7 +14,7 @@ use super::record::{Follower, task_end};
 use farmhand_engine::stream::recorded_end;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep;
-use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::wire::AttemptId;
 
 /// How long the end of a task may go unseen.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
@@ -63,10 +63,9 @@ impl RecordShippers {
         id: AttemptId,
         (fence, session): (i64, i64),
         state_dir: &Path,
-        kind: Kind,
         what: Records,
     ) {
-        let paths = Paths::new(state_dir, kind);
+        let paths = Paths::new(state_dir);
         self.0.entry(id).or_insert_with(|| {
             let followed = match what {
                 Records::Tasks => Followed::Tasks(Follower::of(&paths, id, privsep::Record::Tasks, task_end)),

@@ -32,7 +32,7 @@ pub(crate) struct Follower {
 impl Follower {
     /// Begins where an earlier agent stopped, if there was one.
     pub(super) fn new(about: About, line_max: usize) -> Self {
-        let mark = Mark::of(&about.dir, (about.kind, about.id));
+        let mark = Mark::of(&about.dir, about.id);
         let sent = mark.read();
         Self {
             reader: OutputReader::new(about.dir.clone(), sent.resume),

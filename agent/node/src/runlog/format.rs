@@ -183,7 +183,6 @@ mod tests {
 
     fn written(format: Format, job_id: &str, stream: Stream, text: &[u8], goes_on: bool) -> Vec<u8> {
         let about = About {
-            kind: farmhand_warden_client::wire::Kind::Main,
             id: AttemptId {
                 run_id: 12,
                 attempt: 3,

@@ -23,7 +23,7 @@ pub use self::format::Format;
 use self::format::Writer;
 use self::socket::{Sent, Socket};
 use farmhand_telemetry::events::{Event, Events};
-use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::wire::AttemptId;
 
 /// New output is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -47,7 +47,6 @@ pub struct RunLogConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub id: AttemptId,
-    pub kind: Kind,
     pub job_id: String,
     pub traceparent: String,
     pub parent_run: Option<i64>,
@@ -272,7 +271,6 @@ mod tests {
             );
             let about = About {
                 id,
-                kind: Kind::Main,
                 job_id: "flood".to_owned(),
                 traceparent: String::new(),
                 parent_run: None,

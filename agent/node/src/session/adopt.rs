@@ -1,4 +1,4 @@
-//! What the wardens of an earlier agent run is taken over.
+//! What the warden of an earlier agent run is taken over.
 
 use std::time::Duration;
 
@@ -8,31 +8,29 @@ use jiff::Timestamp;
 use super::{Attempt, Phase, Session};
 use crate::reporter::Report;
 use farmhand_warden_client::request::Assignment;
-use farmhand_warden_client::wire::{AttemptReport, KillReason, Kind, State};
+use farmhand_warden_client::wire::{AttemptReport, KillReason, State};
 
 impl Session {
     /// Takes over what a warden of an earlier agent runs.
-    pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
-        for (kind, report) in reports {
+    pub(super) fn adopt(&mut self, reports: Vec<AttemptReport>, since: BootInstant) {
+        for report in reports {
             let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
                 // From a version whose notes cannot be read: it ran, so it is lost once it has ended.
-                self.left_behind.insert(report.id, kind);
+                self.left_behind.insert(report.id);
                 if report.state == State::Ended {
-                    self.wardens.ack(kind, report.id);
+                    self.warden.ack(report.id);
                     continue;
                 }
-                self.wardens
-                    .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
+                self.warden.kill(report.id, Duration::ZERO, KillReason::Fenced);
                 continue;
             };
             let kept = assignment.slot;
             let kept = kept.filter(|slot| *slot > self.slots || self.free_slots.remove(slot));
             let slot = kept.unwrap_or_else(|| self.take_slot());
-            let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
+            let _ = self.ctx.reports.send(Report::follow(&assignment, false));
             self.attempts.insert(
                 report.id,
                 Attempt {
-                    warden: kind,
                     slot: Some(slot),
                     since,
                     unkillable: report.unkillable,
@@ -41,7 +39,7 @@ impl Session {
             );
             self.on_adopted_progress(&report);
             if report.state == State::Ended {
-                self.on_exited(kind, report);
+                self.on_exited(report);
             } else {
                 self.on_adopted_start(&report);
             }

@@ -14,11 +14,10 @@ use crate::inbox::{NotStarted, Settled};
 use crate::outage::Unanswered;
 use crate::reporter::Report;
 use crate::verdict;
-use crate::wardens::Whose;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, TakeoverCause};
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Stage};
 
 /// As long as `claim` leaves shards to the other nodes, and a little.
 const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
@@ -235,7 +234,7 @@ impl Session {
                 self.free_slots
                     .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
                 let verdict = verdict::refusal(&attempt.assignment, why, random());
-                let report = Report::ended(&self.me, &attempt.assignment, attempt.warden, None, verdict);
+                let report = Report::ended(&self.me, &attempt.assignment, None, verdict);
                 let _ = self.ctx.reports.send(report);
                 self.show_slots();
             }
@@ -249,12 +248,12 @@ impl Session {
         }
     }
 
-    pub(super) fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
+    pub(super) fn on_exited(&mut self, report: AttemptReport) {
         let id = report.id;
-        self.on_children_killed(kind, id, &report.child_kills);
+        self.on_children_killed(id, &report.child_kills);
         let (Some(attempt), Some(result)) = (self.attempts.get_mut(&id), report.result) else {
             // Settled before the warden heard so.
-            self.wardens.ack(kind, id);
+            self.warden.ack(id);
             return;
         };
         if attempt.phase == Phase::Ended {
@@ -286,10 +285,10 @@ impl Session {
             refused = true;
         }
         let verdict = verdict::verdict(&attempt.assignment, &result, attempt.cancelled, random());
-        let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
+        let report = Report::ended(&self.me, &attempt.assignment, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
         if was_fenced {
-            self.tell_deadlines(Whose::All);
+            self.tell_deadlines();
         }
         if refused {
             self.note_refusal();
@@ -299,11 +298,11 @@ impl Session {
     }
 
     /// The reporter has written these down, or been refused.
-    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Kind, Settled)]) {
+    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Settled)]) {
         let now = boot_now();
-        for (id, kind, how) in settled {
+        for (id, how) in settled {
             // Also of a session before this one, whose warden is gone: its files are not.
-            self.wardens.ack(*kind, *id);
+            self.warden.ack(*id);
             let Some(attempt) = self.attempts.remove(id) else {
                 continue;
             };

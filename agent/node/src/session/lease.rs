@@ -1,4 +1,4 @@
-//! Renewing the lease, and comparing what the session holds with what the wardens run.
+//! Renewing the lease, and comparing what the session holds with what the warden runs.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use farmhand_store::protocol::{self, Attempt, Release, Renewed, Told};
 use super::{Input, Phase, Session, SessionEnd};
 use crate::lease::Due;
 use crate::outage::Unanswered;
-use crate::wardens::Whose;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
@@ -17,8 +16,7 @@ use farmhand_warden_client::wire::{AttemptId, KillReason};
 
 impl Session {
     pub(super) fn renew_if_due(&mut self, now: BootInstant) {
-        let lease = &self.lease;
-        let confirmed = self.wardens.have_confirmed(|kind| lease.needed(kind.hold()));
+        let confirmed = self.warden.has_confirmed(self.lease.needed());
         match self.lease.take_due(now, confirmed) {
             Due::Later => return,
             Due::Withheld { first } => {
@@ -27,7 +25,10 @@ impl Session {
                         session: self.me.session,
                     });
                 }
-                return self.tell_deadlines(Whose::Unasked);
+                if !self.warden.is_asked() {
+                    self.tell_deadlines();
+                }
+                return;
             }
             Due::Now => {}
         }
@@ -76,7 +77,7 @@ impl Session {
                 database,
             }) => {
                 self.lease.renewed(sent);
-                // The wardens ended what ran and live on.
+                // The warden ended what ran and lives on.
                 if self.ended_by_lease > 0 {
                     self.tell_lapse();
                 }
@@ -110,7 +111,7 @@ impl Session {
                 {
                     return Some(end);
                 }
-                self.tell_deadlines(Whose::All);
+                self.tell_deadlines();
                 self.learned(*database, renewals);
                 None
             }
@@ -123,16 +124,11 @@ impl Session {
         }
     }
 
-    /// Not of a warden that still runs something which the database does not show as ours.
-    pub(super) fn tell_deadlines(&mut self, whose: Whose) {
-        let (lease, attempts) = (&self.lease, &self.attempts);
-        let unheld = |kind| {
-            let mut of = attempts.values().filter(|a| a.warden == kind);
-            of.any(|a| a.fenced && a.phase.may_live())
-        };
-        self.wardens.set_deadlines(whose, |kind| {
-            (!unheld(kind)).then(|| lease.deadlines(kind.hold()))
-        });
+    /// Not while the warden still runs something which the database does not show as ours.
+    pub(super) fn tell_deadlines(&mut self) {
+        if !self.attempts.values().any(|a| a.fenced && a.phase.may_live()) {
+            self.warden.tell_deadlines(self.lease.deadlines());
+        }
     }
 
     /// Held but not running becomes due again; running but not held is killed.
@@ -150,12 +146,12 @@ impl Session {
         let mut orphans = self.lease.orphans(held, known, claims_sent, claims_answered);
         let seen = orphans.len();
         if !self.alone.may_have_claimed(now) {
-            orphans.retain(|of| self.left_behind.contains_key(&AttemptId::from(*of)));
+            orphans.retain(|of| self.left_behind.contains(&AttemptId::from(*of)));
         }
         let own = orphans.len() == seen;
         // While a warden's death is being proven nothing can be said about what it started.
-        if !orphans.is_empty() && !self.wardens.uncertain() {
-            self.wardens
+        if !orphans.is_empty() && !self.warden.uncertain() {
+            self.warden
                 .forbid(orphans.into_iter().map(AttemptId::from).collect());
         }
         let moved_on: Vec<AttemptId> = self
@@ -188,8 +184,7 @@ impl Session {
             return;
         };
         let told = std::mem::replace(&mut attempt.fenced, true);
-        self.wardens
-            .kill(attempt.warden, id, Duration::ZERO, KillReason::Fenced);
+        self.warden.kill(id, Duration::ZERO, KillReason::Fenced);
         // The order is repeated with each renewal until it has ended.
         if !told {
             self.emit(Event::FenceKill {
@@ -200,7 +195,7 @@ impl Session {
         }
     }
 
-    /// The wardens have recorded that these never start here.
+    /// The warden has recorded that these never start here.
     pub(super) fn on_forbidden(&mut self, ids: &[AttemptId]) {
         let unknown = self.lease.still_unknown(ids);
         let (begun, never) = self.begun_before(unknown);

@@ -14,7 +14,7 @@ use crate::systemd;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Gone;
-use farmhand_warden_client::wire::{AttemptId, KillReason, Kind};
+use farmhand_warden_client::wire::{AttemptId, KillReason};
 
 impl Session {
     pub(super) async fn on_signal(&mut self, signal: Signal) -> Option<SessionEnd> {
@@ -129,7 +129,7 @@ impl Session {
         for id in ids {
             self.take_back(id);
         }
-        self.wardens.kill_all(Duration::ZERO, KillReason::Shutdown);
+        self.warden.kill_all(Duration::ZERO, KillReason::Shutdown);
     }
 
     /// As at the deadline of a drain: each attempt has its job's grace.
@@ -172,13 +172,13 @@ impl Session {
         None
     }
 
-    /// Nothing runs: ends the wardens, then the session.
+    /// Nothing runs: ends the warden, then the session.
     async fn close(&mut self) -> SessionEnd {
         systemd::while_waiting("closing the session", self.close_it()).await
     }
 
     async fn close_it(&mut self) -> SessionEnd {
-        let ended = self.end_wardens(Duration::ZERO).await.all;
+        let ended = self.end_warden(Duration::ZERO).await != Some(false);
         // No warden tells of what a dead one left.
         let left = self.alive_of_left_behind().await;
         if !ended || !self.stuck.is_empty() || !left.is_ok_and(|alive| alive.is_empty()) {
@@ -204,7 +204,7 @@ impl Session {
                 attempt: freed.attempt,
             };
             let here = attempts.get(&id);
-            here.is_some_and(|a| a.assignment.fence == freed.fence) || left_behind.contains_key(&id)
+            here.is_some_and(|a| a.assignment.fence == freed.fence) || left_behind.contains(&id)
         };
         match protocol::close_if(&self.ctx.db, &self.me, known).await {
             Ok(Closed::Done { freed }) => {
@@ -228,22 +228,18 @@ impl Session {
         SessionEnd::Closed
     }
 
-    pub(super) fn note_gone(&self, kind: Kind, gone: &std::io::Result<Gone>) {
+    pub(super) fn note_gone(&self, gone: &std::io::Result<Gone>) {
         match gone {
             Ok(Gone::Empty { swept: 0 }) => {}
             Ok(Gone::Empty { swept }) => {
                 tracing::warn!(
-                    "the {} warden and its reaper were both gone; {swept} processes were left and ended",
-                    kind.name()
+                    "the warden and its reaper were both gone; {swept} processes were left and ended"
                 );
             }
             Ok(Gone::Unkillable { pids }) => {
-                tracing::error!(
-                    "the {} warden is gone; the kernel cannot end its processes {pids:?}",
-                    kind.name()
-                );
+                tracing::error!("the warden is gone; the kernel cannot end its processes {pids:?}");
             }
-            Err(e) => tracing::error!("looking for what the {} warden left: {e}", kind.name()),
+            Err(e) => tracing::error!("looking for what the warden left: {e}"),
         }
     }
 }

@@ -1,11 +1,9 @@
 //! The session is lost: everything here ends before anything else is done.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
 use farmhand_store::protocol::LostWhy;
-use futures_util::future::join_all;
 
 use super::{Attempt as Running, Input, Mode, Phase, Session, SessionEnd};
 use crate::discard::discard;
@@ -13,22 +11,14 @@ use crate::inbox::WardenInput;
 use crate::reporter::Report;
 use crate::systemd;
 use crate::verdict::Verdict;
-use crate::wardens::SUPERSEDED_EVERY;
+use crate::warden_link::SUPERSEDED_EVERY;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind, Serving};
-use farmhand_warden_client::{Gone, Paths, PidFd, WardenClient, WardenError};
+use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Serving};
+use farmhand_warden_client::{Gone, Paths, PidFd, WardenClient};
 
 /// A warden that lives answers within milliseconds, and the connection of one that is dead is closed; a stopped one does neither.
 const HEARD_OUT_WITHIN: Duration = Duration::from_millis(300);
-
-/// What ending the wardens proved.
-pub(super) struct EndedWardens {
-    /// Those that left nothing alive.
-    pub empty: Vec<Kind>,
-    /// Whether all of them did: only then may the session be closed.
-    pub all: bool,
-}
 
 impl Session {
     /// Another agent expired the session: everything here must be dead before anything else is done.
@@ -36,34 +26,36 @@ impl Session {
         self.emit(Event::SessionLost {
             session: self.me.session,
         });
-        let Some(gone) = self.abandon("the session was expired").await else {
-            return SessionEnd::Superseded;
-        };
-        // Nobody may take what has a hold until that is over, unless told that it is dead.
-        for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
-            self.lose_all_of(*kind, LostWhy::Lease);
+        if self.abandon("the session was expired").await {
+            SessionEnd::Lost
+        } else {
+            SessionEnd::Superseded
         }
-        SessionEnd::Lost
     }
 
     /// Somebody else uses this very session: a copy of this machine. Which one is the copy, nobody can tell: each ends what it
-    /// runs and leaves the session to lapse. None for an agent whose wardens obey a newer one of this machine.
+    /// runs and leaves the session to lapse. None for an agent whose warden obeys a newer one of this machine.
     pub(super) async fn shared(&mut self) -> Option<SessionEnd> {
-        let connections = self.wardens.connections();
-        let asked = connections.iter().map(|(_, client)| client.list());
-        let obeyed = tokio::time::timeout(HEARD_OUT_WITHIN, join_all(asked)).await;
-        if !obeyed.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
-            return None;
+        if let Some(client) = self.warden.connection() {
+            let obeyed = tokio::time::timeout(HEARD_OUT_WITHIN, client.list()).await;
+            if !obeyed.is_ok_and(|answer| answer.is_ok()) {
+                return None;
+            }
         }
         self.emit(Event::SessionShared {
             session: self.me.session,
         });
-        let gone = self.abandon("a copy of this machine has the session, too").await;
-        Some(gone.map_or(SessionEnd::Superseded, |_| SessionEnd::Lost))
+        Some(
+            if self.abandon("a copy of this machine has the session, too").await {
+                SessionEnd::Lost
+            } else {
+                SessionEnd::Superseded
+            },
+        )
     }
 
-    /// Ends everything, and says so. None when a newer agent has started wardens of its own.
-    async fn abandon(&mut self, why: &'static str) -> Option<EndedWardens> {
+    /// Ends everything, and says so. False when a newer agent has started a warden of its own.
+    async fn abandon(&mut self, why: &'static str) -> bool {
         let (ctx, serving) = (self.ctx.clone(), self.serving());
         let settled = self.hear_out().await;
         for (id, attempt) in &self.attempts {
@@ -76,7 +68,7 @@ impl Session {
             }
         }
         let gone = {
-            let mut ending = std::pin::pin!(self.end_wardens(Duration::ZERO));
+            let mut ending = std::pin::pin!(self.end_warden(Duration::ZERO));
             loop {
                 tokio::select! {
                     gone = &mut ending => break gone,
@@ -85,113 +77,100 @@ impl Session {
                 systemd::alive(boot_now(), || {
                     "the session is lost; ending what it ran".to_owned()
                 });
-                // Ours are gone, and the proof waits for one that is not ours.
+                // Ours is gone, and the proof waits for one that is not ours.
                 if superseded(&ctx.config.state_dir, serving).await {
                     ctx.events.emit(Event::Superseded);
-                    return None;
+                    return false;
                 }
             }
         };
-        self.discard_rest(&gone.empty, settled).await;
-        Some(gone)
+        self.discard_rest(gone == Some(true), settled).await;
+        true
     }
 
     /// Removes the files of attempts that ended: the answer to their end was `settled` when nobody listened any more, or none
-    /// comes, because they were killed and their runs were freed with the session.
-    async fn discard_rest(&mut self, gone: &[Kind], mut settled: Vec<(AttemptId, Kind)>) {
+    /// comes, because they were killed and their runs were freed with the session. `gone`: the warden left nothing alive.
+    async fn discard_rest(&mut self, gone: bool, mut settled: Vec<AttemptId>) {
         // Answers that come later find nobody, and the reporter removes the files itself.
         self.inputs.close();
         while let Ok(input) = self.inputs.try_recv() {
             settled.extend(settled_by(input));
         }
-        if gone.contains(&Kind::Main) {
-            let killed = |(_, a): &(&AttemptId, &Running)| a.warden == Kind::Main && a.phase != Phase::Ended;
+        if gone {
+            let killed = |(_, a): &(&AttemptId, &Running)| a.phase != Phase::Ended;
             let killed: Vec<AttemptId> = self.attempts.iter().filter(killed).map(|(id, _)| *id).collect();
-            settled.extend(killed.iter().map(|id| (*id, Kind::Main)));
+            settled.extend(&killed);
             let _ = self.ctx.reports.send(Report::Forget(killed));
         }
-        for (id, kind) in settled {
-            let paths = Paths::new(&self.ctx.config.state_dir, kind);
+        for id in settled {
+            let paths = Paths::new(&self.ctx.config.state_dir);
             discard(paths, id, &self.ctx.events).await;
         }
     }
 
-    /// Has every warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
+    /// Has the warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
     /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end. Returns the
     /// attempts whose end was written down meanwhile.
-    async fn hear_out(&mut self) -> Vec<(AttemptId, Kind)> {
-        let connections = self.wardens.connections();
-        let mut open: HashSet<Kind> = connections.iter().map(|(kind, _)| *kind).collect();
-        let asked = connections.iter().map(|(kind, client)| async move {
-            client.kill_all(Duration::ZERO, KillReason::Fenced).await?;
-            Ok::<_, WardenError>((*kind, client.list().await?))
-        });
-        let give_up = boot_now() + HEARD_OUT_WITHIN;
-        let listings = tokio::select! {
-            listings = join_all(asked) => listings,
-            () = clock::sleep_until(give_up) => Vec::new(),
+    async fn hear_out(&mut self) -> Vec<AttemptId> {
+        let Some(client) = self.warden.connection() else {
+            return Vec::new();
         };
-        let (mut ended, mut settled) = (Vec::new(), Vec::new());
-        for (kind, listing) in listings.into_iter().flatten() {
-            open.remove(&kind);
-            ended.extend(listing.attempts.into_iter().map(|report| (kind, report)));
-        }
-        while !open.is_empty() {
+        let asked = async {
+            client.kill_all(Duration::ZERO, KillReason::Fenced).await?;
+            client.list().await
+        };
+        let give_up = boot_now() + HEARD_OUT_WITHIN;
+        let listing = tokio::select! {
+            listing = asked => listing.ok(),
+            () = clock::sleep_until(give_up) => None,
+        };
+        let mut open = listing.is_none();
+        let mut ended = listing.map(|l| l.attempts).unwrap_or_default();
+        let mut settled = Vec::new();
+        while open {
             let input = tokio::select! {
                 input = self.inputs.recv() => input,
                 () = clock::sleep_until(give_up) => None,
             };
             match input {
-                Some(Input::Warden(WardenInput::Event(kind, WardenEvent::Exited(report)))) => {
-                    ended.push((kind, *report));
-                }
-                Some(Input::Warden(WardenInput::Disconnected(kind))) => {
-                    open.remove(&kind);
-                }
+                Some(Input::Warden(WardenInput::Event(WardenEvent::Exited(report)))) => ended.push(*report),
+                Some(Input::Warden(WardenInput::Disconnected)) => open = false,
                 Some(input) => settled.extend(settled_by(input)),
                 None => break,
             }
         }
-        for (kind, report) in ended {
+        for report in ended {
             if report
                 .result
                 .as_ref()
                 .is_some_and(|result| result.killed.is_none())
             {
-                self.on_exited(kind, report);
+                self.on_exited(report);
             }
         }
         settled
     }
 
-    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
-    pub(super) async fn end_wardens(&mut self, grace: Duration) -> EndedWardens {
+    /// Ends the warden and waits for the proof, whatever it takes: the kernel's timer bounds it. Whether it left nothing
+    /// alive; None where there was none.
+    pub(super) async fn end_warden(&mut self, grace: Duration) -> Option<bool> {
         self.mode = Mode::Killing { give_up: boot_now() };
-        let mut ended = EndedWardens {
-            empty: Vec::new(),
-            all: true,
-        };
-        for (kind, gone) in self.wardens.end_all(grace).await {
-            match gone {
-                Ok(Gone::Empty { .. }) => ended.empty.push(kind),
-                _ => ended.all = false,
-            }
-            self.note_gone(kind, &gone);
-        }
-        ended
+        let gone = self.warden.end(grace).await?;
+        self.note_gone(&gone);
+        Some(matches!(gone, Ok(Gone::Empty { .. })))
     }
 
     /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says. Not those that
     /// wait for its successor: they have not been started.
-    pub(super) fn lose_all_of(&mut self, kind: Kind, why: LostWhy) -> usize {
-        let ids = self.begun_by(kind);
+    pub(super) fn lose_all(&mut self, why: LostWhy) -> usize {
+        let ids = self.begun();
         self.lose_these(&ids, why)
     }
 
-    /// As [`Self::lose_all_of`], but once these processes have ended. The kernel could not end them, and their system calls may
+    /// As [`Self::lose_all`], but once these processes have ended. The kernel could not end them, and their system calls may
     /// still do something.
-    pub(super) fn lose_when_dead(&mut self, kind: Kind, pids: Vec<i32>, why: LostWhy) {
-        let ids = self.hold_all_of(kind);
+    pub(super) fn lose_when_dead(&mut self, pids: Vec<i32>, why: LostWhy) {
+        let ids = self.hold_all();
         self.spawn(async move {
             // All of them before the first is waited for: a number may be another process's by then.
             let mut left = Vec::new();
@@ -212,8 +191,8 @@ impl Session {
     }
 
     /// They stay held, and people are told: something of them may live.
-    pub(super) fn hold_all_of(&mut self, kind: Kind) -> Vec<AttemptId> {
-        let ids = self.begun_by(kind);
+    pub(super) fn hold_all(&mut self) -> Vec<AttemptId> {
+        let ids = self.begun();
         for id in &ids {
             self.emit(Event::Unkillable {
                 run_id: id.run_id,
@@ -224,14 +203,11 @@ impl Session {
         ids
     }
 
-    /// What the wardens of this kind had been asked to start, but for what a dead one left.
-    fn begun_by(&self, kind: Kind) -> Vec<AttemptId> {
-        let waiting = self.wardens.waiting(kind);
+    /// What the warden had been asked to start, but for what a dead one left.
+    fn begun(&self) -> Vec<AttemptId> {
+        let waiting = self.warden.waiting();
         let begun = self.attempts.iter().filter(|(id, attempt)| {
-            attempt.warden == kind
-                && attempt.phase.may_live()
-                && !waiting.contains(id)
-                && !self.stuck.contains(id)
+            attempt.phase.may_live() && !waiting.contains(id) && !self.stuck.contains(id)
         });
         begun.map(|(id, _)| *id).collect()
     }
@@ -247,13 +223,7 @@ impl Session {
             self.free_slots
                 .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
             lost += 1;
-            let report = Report::ended(
-                &self.me,
-                &attempt.assignment,
-                attempt.warden,
-                None,
-                Verdict::Lost { why },
-            );
+            let report = Report::ended(&self.me, &attempt.assignment, None, Verdict::Lost { why });
             // The reporter lives as long as the agent.
             let _ = self.ctx.reports.send(report);
         }
@@ -261,9 +231,9 @@ impl Session {
     }
 }
 
-fn settled_by(input: Input) -> Vec<(AttemptId, Kind)> {
+fn settled_by(input: Input) -> Vec<AttemptId> {
     match input {
-        Input::Settled(settled) => settled.into_iter().map(|(id, kind, _)| (id, kind)).collect(),
+        Input::Settled(settled) => settled.into_iter().map(|(id, _)| id).collect(),
         _ => Vec::new(),
     }
 }
@@ -271,13 +241,7 @@ fn settled_by(input: Input) -> Vec<(AttemptId, Kind)> {
 /// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
 /// newer agent has started it. Asked without taking it over.
 async fn superseded(state_dir: &Path, last: Serving) -> bool {
-    for kind in Paths::kinds(state_dir).unwrap_or_default() {
-        // One that does not answer is dealt with, and waited for, by whoever wants to begin.
-        if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
-            && found.serving != last
-        {
-            return true;
-        }
-    }
-    false
+    // One that does not answer is dealt with, and waited for, by whoever wants to begin.
+    let found = WardenClient::identify(state_dir).await;
+    matches!(found, Ok(Some(found)) if found.serving != last)
 }

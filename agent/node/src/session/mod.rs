@@ -39,12 +39,12 @@ use crate::lease::Lease;
 use crate::outage::Unanswered;
 use crate::scheduler::Scheduler;
 use crate::tables::Tables;
-use crate::wardens::Wardens;
+use crate::warden_link::WardenLink;
 use farmhand_os::alarm::Sleeper;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::request::Assignment;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Serving};
 
 /// Between SIGTERM and the kernel's timer when the lease runs out.
 pub const LEASE_GRACE: Duration = Duration::from_secs(5);
@@ -85,7 +85,6 @@ impl Phase {
 
 struct Attempt {
     assignment: Assignment,
-    warden: Kind,
     slot: Option<u32>,
     /// Read before the claim was sent; for adopted attempts, before the adoption.
     since: BootInstant,
@@ -104,7 +103,6 @@ impl Attempt {
     fn new(assignment: Assignment, phase: Phase) -> Self {
         Self {
             assignment,
-            warden: Kind::Main,
             slot: None,
             since: boot_now(),
             phase,
@@ -138,11 +136,11 @@ pub(crate) struct Session {
     scheduler: Scheduler,
     tables: Tables,
     detector: FailureDetector,
-    wardens: Wardens,
+    warden: WardenLink,
     attempts: HashMap<AttemptId, Attempt>,
     slots: u32,
     free_slots: BTreeSet<u32>,
-    /// Refused by the machine; the wardens are still to be told that they never start.
+    /// Refused by the machine; the warden is still to be told that they never start.
     to_forbid: BTreeSet<AttemptId>,
     mode: Mode,
     /// What this node says about itself is not in its row.
@@ -159,7 +157,7 @@ pub(crate) struct Session {
     raised_in: Option<EpochKey>,
     /// This session has met an outage, and no answer since.
     was_away: bool,
-    /// Attempts that wardens ended at the lease's end, of which no event has told.
+    /// Attempts that the warden ended at the lease's end, of which no event has told.
     ended_by_lease: usize,
     /// Attempts of a dead warden that are held until its last process has ended.
     stuck: HashSet<AttemptId>,
@@ -170,8 +168,8 @@ pub(crate) struct Session {
     fires_in_flight: usize,
     trigger_dispatcher: triggers::TriggerDispatcher,
     signature_sync: signature_sync::SignatureSync,
-    /// What wardens that were dead at the adoption had begun: lost, not "never started".
-    left_behind: HashMap<AttemptId, Kind>,
+    /// What a warden that was dead at the adoption had begun: lost, not "never started".
+    left_behind: HashSet<AttemptId>,
     inputs: mpsc::Receiver<Input>,
     tx: mpsc::Sender<Input>,
 }
@@ -182,8 +180,8 @@ impl Session {
         ctx: Arc<Context>,
         me: LeaseIdentity,
         opened_sent: BootInstant,
-        wardens: Wardens,
-        adopted: Vec<(Kind, AttemptReport)>,
+        warden: WardenLink,
+        adopted: Vec<AttemptReport>,
         channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     ) -> Self {
         let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
@@ -196,7 +194,7 @@ impl Session {
             scheduler: Scheduler::new(&me.address),
             tables: Tables::default(),
             detector: FailureDetector::new(timing, slewed, longest),
-            wardens,
+            warden,
             attempts: HashMap::new(),
             free_slots: (1..=ctx.tunable().slots).collect(),
             slots: ctx.tunable().slots,
@@ -218,7 +216,7 @@ impl Session {
             fires_in_flight: 0,
             trigger_dispatcher: triggers::TriggerDispatcher::default(),
             signature_sync: signature_sync::SignatureSync::default(),
-            left_behind: HashMap::new(),
+            left_behind: HashSet::new(),
             inputs: channel.1,
             tx: channel.0,
             me,
@@ -229,7 +227,7 @@ impl Session {
         session
     }
 
-    /// What its wardens serve.
+    /// What its warden serves.
     pub(crate) fn serving(&self) -> Serving {
         Serving {
             session: self.me.session,

@@ -1,4 +1,4 @@
-//! What the wardens say by themselves: ends, deaths, starts of their own.
+//! What the warden says by themselves: ends, deaths, starts of their own.
 
 use farmhand_store::protocol::LostWhy;
 
@@ -12,12 +12,12 @@ use farmhand_warden_client::wire::Event as WardenEvent;
 impl Session {
     pub(super) async fn on_warden(&mut self, input: WardenInput) -> Option<SessionEnd> {
         match input {
-            WardenInput::Event(_, WardenEvent::Superseded { .. }) => {
+            WardenInput::Event(WardenEvent::Superseded { .. }) => {
                 self.emit(Event::Superseded);
                 return Some(SessionEnd::Superseded);
             }
-            WardenInput::Event(kind, WardenEvent::Exited(report)) => self.on_exited(kind, *report),
-            WardenInput::Event(_, WardenEvent::Unkillable { id, .. }) => {
+            WardenInput::Event(WardenEvent::Exited(report)) => self.on_exited(*report),
+            WardenInput::Event(WardenEvent::Unkillable { id, .. }) => {
                 self.emit(Event::Unkillable {
                     run_id: id.run_id,
                     attempt: id.attempt,
@@ -27,31 +27,31 @@ impl Session {
                 }
                 self.show_slots();
             }
-            WardenInput::Event(_, WardenEvent::Progress { id, checkpoint, .. }) => {
+            WardenInput::Event(WardenEvent::Progress { id, checkpoint, .. }) => {
                 self.on_progress(id, checkpoint);
             }
-            WardenInput::Event(kind, WardenEvent::ChildKilled { id, kill }) => {
-                self.on_children_killed(kind, id, &[kill]);
+            WardenInput::Event(WardenEvent::ChildKilled { id, kill }) => {
+                self.on_children_killed(id, &[kill]);
             }
-            WardenInput::Told(kind, confirmed) => {
-                self.wardens.answered(kind, confirmed);
+            WardenInput::Told(confirmed) => {
+                self.warden.answered(confirmed);
                 self.lease.confirmed();
             }
             WardenInput::Untold(id) => self.tell_end_again(id),
-            WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
-            WardenInput::Dead(kind, gone) => {
-                self.note_gone(kind, &gone);
+            WardenInput::Disconnected => self.warden.disconnected(),
+            WardenInput::Dead(gone) => {
+                self.note_gone(&gone);
                 let lapsed = self.lease.lapsed(boot_now());
                 let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
                 // What the kernel cannot end, or could not be looked for, stays held: an alert, and no second attempt.
                 let lost = match &gone {
-                    Ok(Gone::Empty { .. }) => self.lose_all_of(kind, why),
+                    Ok(Gone::Empty { .. }) => self.lose_all(why),
                     Ok(Gone::Unkillable { pids }) => {
-                        self.lose_when_dead(kind, pids.clone(), why);
+                        self.lose_when_dead(pids.clone(), why);
                         0
                     }
                     Err(_) => {
-                        self.hold_all_of(kind);
+                        self.hold_all();
                         0
                     }
                 };
@@ -60,22 +60,22 @@ impl Session {
                     self.ended_by_lease += lost;
                     self.tell_lapse();
                 }
-                let deadlines = self.lease.deadlines(kind.hold());
-                self.wardens.dead(kind, deadlines);
+                let deadlines = self.lease.deadlines();
+                self.warden.dead(deadlines);
                 self.show_slots();
             }
             WardenInput::Emptied(ids, why) => {
                 self.lose_these(&ids, why);
                 self.show_slots();
             }
-            WardenInput::Started(kind, Ok((client, notices))) => {
-                let deadlines = self.lease.deadlines(kind.hold());
-                self.wardens.insert(kind, client, notices, deadlines);
+            WardenInput::Started(Ok((client, notices))) => {
+                let deadlines = self.lease.deadlines();
+                self.warden.insert(client, notices, deadlines);
             }
-            WardenInput::Started(kind, Err(e)) => {
-                tracing::error!("the {} warden did not start: {e}", kind.name());
-                for id in self.wardens.start_failed(kind) {
-                    self.start_refused(id, format!("the {} warden did not start: {e}", kind.name()));
+            WardenInput::Started(Err(e)) => {
+                tracing::error!("the warden did not start: {e}");
+                for id in self.warden.start_failed() {
+                    self.start_refused(id, format!("the warden did not start: {e}"));
                 }
             }
         }

@@ -62,8 +62,8 @@ impl Session {
         if self.take_back(id) {
             return;
         }
-        if let Some(attempt) = self.attempts.get(&id) {
-            self.wardens.kill(attempt.warden, id, grace, reason);
+        if self.attempts.contains_key(&id) {
+            self.warden.kill(id, grace, reason);
         }
     }
 
@@ -72,7 +72,7 @@ impl Session {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return false;
         };
-        let taken = self.wardens.withdraw(attempt.warden, id);
+        let taken = self.warden.withdraw(id);
         if taken {
             attempt.phase = Phase::Refused;
             self.to_forbid.insert(id);
@@ -94,7 +94,7 @@ impl Session {
             (_, _, true) => (KillReason::Shutdown, grace),
             _ => return,
         };
-        self.wardens.kill(attempt.warden, id, grace, reason);
+        self.warden.kill(id, grace, reason);
     }
 
     /// The warden may not have heard that this one is to end. The next poll, or the drain, says it once more.

@@ -3,7 +3,7 @@
 //! Nobody has its end any more, and no warden knows it. That does not make it a claim whose reply was lost: it ran,
 //! and `on_lost` has a say in what becomes of its run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
 use tokio::task::JoinHandle;
@@ -12,13 +12,13 @@ use super::Session;
 use crate::discard::discard;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::wire::{AttemptId, Kind};
+use farmhand_warden_client::wire::AttemptId;
 use farmhand_warden_client::{Paths, census};
 
 impl Session {
     /// Their directories stay until the database shows that they are not held any more, so that an agent that comes after
     /// this one knows of them too.
-    pub(crate) fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
+    pub(crate) fn with_left_behind(mut self, left: HashSet<AttemptId>) -> Self {
         self.left_behind.extend(left);
         // What the agent before this one claimed last.
         self.alone.unsure(boot_now());
@@ -28,10 +28,10 @@ impl Session {
     /// The directory of what is no longer held is needed by nobody.
     pub(super) fn forget_left_behind(&mut self, held: &[Attempt]) {
         let dir = &self.ctx.config.state_dir;
-        self.left_behind.retain(|id, kind| {
+        self.left_behind.retain(|id| {
             let is_held = held.iter().any(|of| AttemptId::from(*of) == *id);
             if !is_held {
-                let (paths, id, events) = (Paths::new(dir, *kind), *id, self.ctx.events.clone());
+                let (paths, id, events) = (Paths::new(dir), *id, self.ctx.events.clone());
                 tokio::spawn(async move { discard(paths, id, &events).await });
             }
             is_held
@@ -40,18 +40,18 @@ impl Session {
 
     /// Those that a dead warden had begun, and those that nobody ever did.
     pub(super) fn begun_before(&self, unknown: Vec<Attempt>) -> (Vec<Attempt>, Vec<Attempt>) {
-        let begun = |of: &Attempt| self.left_behind.contains_key(&AttemptId::from(*of));
+        let begun = |of: &Attempt| self.left_behind.contains(&AttemptId::from(*of));
         unknown.into_iter().partition(begun)
     }
 
     /// Of which of them something lives, though their warden is dead.
     pub(super) fn alive_of_left_behind(&self) -> JoinHandle<HashSet<AttemptId>> {
         let dir = self.ctx.config.state_dir.clone();
-        let left: Vec<(AttemptId, Kind)> = self.left_behind.iter().map(|(id, kind)| (*id, *kind)).collect();
+        let left: Vec<AttemptId> = self.left_behind.iter().copied().collect();
         tokio::task::spawn_blocking(move || census::alive(&dir, &left))
     }
 
-    /// The wardens have recorded that they never start here again, and their own warden is dead.
+    /// The warden has recorded that they never start here again, and their own is dead.
     pub(super) fn lose_left_behind(&self, begun: &[Attempt]) {
         if begun.is_empty() {
             return;

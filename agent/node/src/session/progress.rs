@@ -1,10 +1,10 @@
-//! What running attempts report, and what their wardens did to their children.
+//! What running attempts report, and what the warden did to their children.
 
 use farmhand_store::progress::Progress;
 
 use super::Session;
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, ChildKill, Kind};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, ChildKill};
 
 impl Session {
     pub(super) fn on_progress(&mut self, id: AttemptId, checkpoint: Option<String>) {
@@ -27,7 +27,7 @@ impl Session {
         }
     }
 
-    pub(super) fn on_children_killed(&mut self, kind: Kind, id: AttemptId, kills: &[ChildKill]) {
+    pub(super) fn on_children_killed(&mut self, id: AttemptId, kills: &[ChildKill]) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -47,6 +47,6 @@ impl Session {
                 what: kill.to_string(),
             });
         }
-        self.wardens.heard(kind, id, newest);
+        self.warden.heard(id, newest);
     }
 }

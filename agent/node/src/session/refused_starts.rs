@@ -25,14 +25,14 @@ impl Session {
         let used = self.attempts.values().filter(|a| a.slot.is_some()).count();
         let slots = usize::try_from(self.slots).unwrap_or(usize::MAX);
         let free = self.free_slots.len().min(slots.saturating_sub(used));
-        let places = usize::try_from(self.wardens.max_attempts()).unwrap_or(usize::MAX);
+        let places = usize::try_from(self.warden.max_attempts()).unwrap_or(usize::MAX);
         let room = places.min(UNSETTLED_MAX).saturating_sub(self.attempts.len());
         self.ctx.start_pause().bounds(free).min(room)
     }
 
     /// Said once: the limit is the process's own, and stays.
     pub(super) fn warn_of_few_places(&self) {
-        let places = self.wardens.max_attempts();
+        let places = self.warden.max_attempts();
         if places < self.slots {
             tracing::warn!(
                 "{places} runs at most run here at once, and not {}: the hard limit of open files is too low; raise it \
@@ -84,7 +84,7 @@ impl Session {
     pub(super) fn forbid_refused(&mut self) {
         if !self.to_forbid.is_empty() {
             let ids = std::mem::take(&mut self.to_forbid);
-            self.wardens.forbid(ids.into_iter().collect());
+            self.warden.forbid(ids.into_iter().collect());
         }
     }
 
@@ -114,10 +114,10 @@ impl Session {
 
     /// Its run is not held here any more. False for what was not refused.
     pub(super) fn settle_refused(&mut self, id: AttemptId) -> bool {
-        let Some(attempt) = self.attempts.get(&id).filter(|a| a.phase == Phase::Refused) else {
+        if self.attempts.get(&id).is_none_or(|a| a.phase != Phase::Refused) {
             return false;
-        };
-        self.wardens.ack(attempt.warden, id);
+        }
+        self.warden.ack(id);
         self.forget(id);
         // Nobody else may want it.
         self.scheduler.hint();

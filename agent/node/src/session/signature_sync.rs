@@ -101,7 +101,7 @@ impl Session {
         {
             return;
         }
-        let (Some(keys), Some(warden)) = (self.ctx.config.trusted_keys.clone(), self.wardens.note_taker())
+        let (Some(keys), Some(warden)) = (self.ctx.config.trusted_keys.clone(), self.warden.connection())
         else {
             return;
         };

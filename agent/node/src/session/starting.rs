@@ -16,7 +16,7 @@ use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::request::{self, Assignment};
-use farmhand_warden_client::wire::{Kind, Order};
+use farmhand_warden_client::wire::Order;
 
 impl Session {
     pub(super) fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
@@ -81,24 +81,20 @@ impl Session {
                 labels: self.ctx.tunable().labels,
             })
         });
-        let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));
+        let id = assignment.id();
         self.attempts.insert(
             id,
             Attempt {
-                warden,
                 slot: Some(slot),
                 since: received,
                 ..Attempt::new(assignment, Phase::Starting)
             },
         );
         if let Some(attempt) = self.attempts.get(&id) {
-            let _ = self
-                .ctx
-                .reports
-                .send(Report::follow(&attempt.assignment, warden, true));
+            let _ = self.ctx.reports.send(Report::follow(&attempt.assignment, true));
         }
-        let deadlines = self.lease.deadlines(warden.hold());
-        self.wardens.spawn(warden, request, deadlines);
+        let deadlines = self.lease.deadlines();
+        self.warden.spawn(request, deadlines);
     }
 
     /// A number that no other attempt here has: above the slots where a reload left fewer while a claim was under way.
@@ -127,7 +123,7 @@ impl Session {
     fn refuse(&mut self, assignment: Assignment, verdict: impl FnOnce(&Assignment) -> Verdict) {
         let id = assignment.id();
         let verdict = verdict(&assignment);
-        let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
+        let report = Report::ended(&self.me, &assignment, None, verdict);
         self.attempts.insert(id, Attempt::new(assignment, Phase::Ended));
         let _ = self.ctx.reports.send(report);
     }

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
+use farmhand_core::lease::{BootInstant, NamedKey, NodeKey, claim_delay, rank};
 use farmhand_store::leases;
 use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
 use super::{Input, Session};
-use crate::failure_detector::{EPOCH, UNFREED, held_token, named_token, node_token};
+use crate::failure_detector::{EPOCH, UNFREED, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
@@ -59,15 +59,6 @@ impl Session {
             self.emit(Event::EpochChanged { from, to });
         }
         self.know(&poll.database);
-        if let Some(held) = self.detector.held(received, &poll) {
-            let (ctx, epoch) = (self.ctx.clone(), poll.database.id);
-            tokio::spawn(async move {
-                // The next poll tries again.
-                if let Err(e) = protocol::raise_held(&ctx.db, epoch, held).await {
-                    tracing::debug!("raise_held: {e}");
-                }
-            });
-        }
         let exposes = self.ctx.config.listen.map(|_| self.ctx.config.snapshot_every);
         self.ctx.bell.polled(&poll, exposes);
         self.scheduler.set_live(poll.live_addresses);
@@ -131,9 +122,6 @@ impl Session {
         for (key, silent) in ripe.expire {
             self.expire(key, silent);
         }
-        for key in ripe.release {
-            self.release_held(key);
-        }
         for key in ripe.free {
             self.free_lease(key);
         }
@@ -188,20 +176,6 @@ impl Session {
                 // Then the next poll comes at once. It would find the same lock.
                 answered: found && !left,
             })
-        });
-    }
-
-    fn release_held(&mut self, key: HeldOverKey) {
-        let ctx = self.ctx.clone();
-        self.act_on("release_held", held_token(&key), async move {
-            let (run_id, attempt, session) = (key.run_id, key.attempt, key.session);
-            let released = protocol::release_held(&ctx.db, run_id, attempt, &key.address, session).await?;
-            Ok(released.map(|_| Event::HoldReleased {
-                run_id,
-                attempt,
-                address: key.address,
-                session,
-            }))
         });
     }
 
@@ -337,7 +311,7 @@ mod tests {
     fn a_poll_that_is_asked_for_while_one_is_under_way_comes_after_it() {
         let timing = LeaseTiming::new(Duration::from_secs(30)).expect("long enough");
         let mut detector = FailureDetector::new(timing, false, Duration::ZERO);
-        let (now, reply) = (BootInstant(1_000_000_000), poll(1, 1, true, 30_000, 0));
+        let (now, reply) = (BootInstant(1_000_000_000), poll(1, 1, true, 30_000));
         assert!(detector.take_due(now));
         // A run is to be cancelled, say, and the poll has looked already.
         detector.poll_now();

@@ -192,13 +192,6 @@ pub enum Event {
         /// The session that is not renewed until the warden confirms its deadline.
         session: i64,
     },
-    /// A run that outlived its node's lease by a hold is free.
-    HoldReleased {
-        run_id: i64,
-        attempt: i32,
-        address: String,
-        session: i64,
-    },
     /// Runs waited for a lock. Its holder, a named lease, was no longer renewed.
     LeaseFreed {
         /// The lock, and the named lease.

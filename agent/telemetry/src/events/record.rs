@@ -136,15 +136,6 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.detail = json!({"expired": address, "silent_ms": silent.as_millis() as u64, "freed": freed});
         }
         Event::RenewalWithheld { session } => row.session = Some(*session),
-        Event::HoldReleased {
-            run_id,
-            attempt,
-            address,
-            session,
-        } => {
-            (row.run_id, row.attempt, row.session) = (Some(*run_id), Some(*attempt), Some(*session));
-            row.detail = json!({"held_by": address});
-        }
         Event::LeaseFreed { name, client, login } => {
             row.detail = json!({"lock": name, "client": client, "login": login});
         }
@@ -232,7 +223,6 @@ fn kind(event: &Event) -> Option<EventKind> {
         Event::Skipped { .. } => EventKind::Skipped,
         Event::Expired { .. } => EventKind::Expired,
         Event::RenewalWithheld { .. } => EventKind::RenewalWithheld,
-        Event::HoldReleased { .. } => EventKind::HoldReleased,
         Event::LeaseFreed { .. } => EventKind::LeaseFreed,
         Event::Swept { .. } => EventKind::Swept,
         Event::Abandoned { .. } => EventKind::Abandoned,

@@ -31,7 +31,6 @@ pub(super) fn severity(event: &Event) -> Severity {
         | Event::Expired { .. }
         | Event::RenewalWithheld { .. }
         | Event::StartsRefused { .. }
-        | Event::HoldReleased { .. }
         | Event::LeaseFreed { .. }
         | Event::Swept { .. }
         | Event::Abandoned { .. }

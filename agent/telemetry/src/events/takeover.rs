@@ -3,7 +3,7 @@
 /// Why a run was free to be taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeoverCause {
-    /// The session was expired, the warden died, or a hold ended.
+    /// The session was expired, or the warden died.
     Expired,
     /// The node was drained, or gave the run back.
     Drain,

@@ -130,16 +130,7 @@ impl std::fmt::Display for Text<'_> {
             ),
             Event::RenewalWithheld { session } => write!(
                 f,
-                "session {session} is not renewed: a warden has not confirmed its deadline; if it does not, the lease lapses"
-            ),
-            Event::HoldReleased {
-                run_id,
-                attempt,
-                address,
-                session,
-            } => write!(
-                f,
-                "released run {run_id} attempt {attempt} that node {address} session {session} held past its lease"
+                "session {session} is not renewed: the warden has not confirmed its deadline; if it does not, the lease lapses"
             ),
             Event::LeaseFreed { name, client, login } => write!(
                 f,

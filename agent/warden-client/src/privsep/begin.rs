@@ -13,7 +13,6 @@ use rustix::net::SendFlags;
 
 use super::protocol::{Files, Setup};
 use super::{HELPER, Helper, here, place, rights, shown, wire};
-use crate::wire::Kind;
 use crate::{Bounds, Paths};
 use farmhand_os::accounts::{self, Account};
 use farmhand_policy::Policy;
@@ -62,7 +61,7 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
         trusted_keys: wanted.trusted_keys.clone(),
         secrets_dir: wanted.secrets_dir.clone(),
     };
-    let paths = Paths::new(&wanted.state_dir, Kind::Main);
+    let paths = Paths::new(&wanted.state_dir);
     place::check(&wanted.state_dir)?;
     paths.prepare().map_err(in_place)?;
     // Once more: what was missing was made with whatever mask this process has.
@@ -90,7 +89,7 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
 /// # Errors
 /// When that cannot be taken back.
 pub fn without(state_dir: &Path) -> io::Result<()> {
-    let paths = Paths::new(state_dir, Kind::Main);
+    let paths = Paths::new(state_dir);
     if here().is_some() || !paths.bounds().try_exists()? {
         return Ok(());
     }

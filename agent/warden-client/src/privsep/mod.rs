@@ -27,7 +27,7 @@ use protocol::{Reply, Request};
 pub use record::Record;
 
 use crate::gone::Gone;
-use crate::wire::{AttemptId, Kind, Serving};
+use crate::wire::{AttemptId, Serving};
 use farmhand_os::removal;
 
 /// Longer than a reaper may take to be ready.
@@ -121,24 +121,12 @@ impl Helper {
         }
     }
 
-    /// The kinds of warden that have ever lived here.
+    /// A connection to the living warden, or why there is none.
     ///
     /// # Errors
     /// As for all requests: what the helper says, or that it is gone.
-    pub fn kinds(&self) -> io::Result<Vec<Kind>> {
-        match self.ask_soon(&Request::Kinds)?.0 {
-            Reply::Kinds { kinds } => Ok(kinds),
-            other => Err(unexpected(other)),
-        }
-    }
-
-    /// A connection to the living warden of a kind, or why there is none.
-    ///
-    /// # Errors
-    /// As for all requests.
-    pub async fn connect(&'static self, kind: Kind) -> io::Result<Found> {
-        let request = Request::Connect { kind };
-        match self.ask_aside(request, Some(ANSWER_WITHIN)).await? {
+    pub async fn connect(&'static self) -> io::Result<Found> {
+        match self.ask_aside(Request::Connect, Some(ANSWER_WITHIN)).await? {
             (Reply::Connected, Some(stream)) => stream_of(stream).map(Found::Living),
             (Reply::Nobody, _) => Ok(Found::Nobody),
             (Reply::NoAnswer, _) => Ok(Found::NoAnswer),
@@ -153,14 +141,12 @@ impl Helper {
     /// As for all requests, and when it does not come up.
     pub async fn start(
         &'static self,
-        kind: Kind,
         (serving, address): (Serving, String),
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,
     ) -> io::Result<UnixStream> {
         let request = Request::Start {
-            kind,
             serving,
             address,
             deadline_ns,
@@ -181,12 +167,12 @@ impl Helper {
         self.done(&Request::Kill { pid })
     }
 
-    /// Returns when neither reaper nor warden of a kind lives and what they left is ended.
+    /// Returns when neither reaper nor warden lives and what they left is ended.
     ///
     /// # Errors
     /// As for all requests.
-    pub async fn gone(&'static self, kind: Kind) -> io::Result<Gone> {
-        match self.ask_aside(Request::Gone { kind }, None).await?.0 {
+    pub async fn gone(&'static self) -> io::Result<Gone> {
+        match self.ask_aside(Request::Gone, None).await?.0 {
             Reply::Gone { gone } => Ok(gone),
             other => Err(unexpected(other)),
         }
@@ -196,16 +182,16 @@ impl Helper {
     ///
     /// # Errors
     /// As for all requests.
-    pub fn remove(&self, kind: Kind, id: AttemptId) -> io::Result<()> {
-        self.done(&Request::Remove { kind, id })
+    pub fn remove(&self, id: AttemptId) -> io::Result<()> {
+        self.done(&Request::Remove { id })
     }
 
     /// An engine's record, open for reading; `None`: there is none yet.
     ///
     /// # Errors
     /// As for all requests.
-    pub fn record(&self, kind: Kind, id: AttemptId, record: Record) -> io::Result<Option<std::fs::File>> {
-        match self.ask_soon(&Request::Record { kind, id, record })? {
+    pub fn record(&self, id: AttemptId, record: Record) -> io::Result<Option<std::fs::File>> {
+        match self.ask_soon(&Request::Record { id, record })? {
             (Reply::Record, file) => Ok(file.map(std::fs::File::from)),
             (other, _) => Err(unexpected(other)),
         }
@@ -215,8 +201,8 @@ impl Helper {
     ///
     /// # Errors
     /// As for all requests.
-    pub fn mark(&self, kind: Kind, id: AttemptId, sent: [u64; 4]) -> io::Result<()> {
-        self.done(&Request::Mark { kind, id, sent })
+    pub fn mark(&self, id: AttemptId, sent: [u64; 4]) -> io::Result<()> {
+        self.done(&Request::Mark { id, sent })
     }
 
     /// Returns when the helper is gone.
@@ -275,14 +261,11 @@ mod tests {
 
     #[test]
     fn a_removal_is_waited_for_as_long_as_it_may_take() {
-        let (kind, id) = (
-            Kind::Main,
-            AttemptId {
-                run_id: 1,
-                attempt: 1,
-            },
-        );
-        assert!(within(&Request::Remove { kind, id }) > removal::WITHIN);
-        assert_eq!(within(&Request::Kinds), ANSWER_WITHIN);
+        let id = AttemptId {
+            run_id: 1,
+            attempt: 1,
+        };
+        assert!(within(&Request::Remove { id }) > removal::WITHIN);
+        assert_eq!(within(&Request::Connect), ANSWER_WITHIN);
     }
 }

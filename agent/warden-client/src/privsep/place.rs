@@ -7,6 +7,8 @@ use std::path::Path;
 
 use farmhand_policy::{only_roots, trusted};
 
+use crate::Paths;
+
 /// # Errors
 /// What others than root could change, and how to fix that.
 pub(super) fn check(state_dir: &Path) -> Result<(), String> {
@@ -29,13 +31,9 @@ pub(super) fn check(state_dir: &Path) -> Result<(), String> {
             ))
         });
     }
-    let entries = fs::read_dir(state_dir).map_err(|e| wrong(e.to_string()))?;
-    for entry in entries {
-        let name = entry.map_err(|e| wrong(e.to_string()))?.file_name();
-        // As `warden::Paths` names them.
-        if name == "warden" || name == "runs" || name.as_encoded_bytes().ends_with(b"-runs") {
-            own(&state_dir.join(name)).map_err(wrong)?;
-        }
+    let paths = Paths::new(state_dir);
+    for part in [paths.private_dir(), paths.runs()] {
+        own(&part).map_err(wrong)?;
     }
     Ok(())
 }
@@ -92,15 +90,15 @@ mod tests {
         let (_base, state) = state();
         assert_eq!(check(&state), Ok(()));
         assert_eq!(check(&state.join("more/to/come")), Ok(()));
-        fs::create_dir(state.join("hold-5000-runs")).unwrap();
-        mode(&state.join("hold-5000-runs"), 0o751);
+        fs::create_dir(state.join("runs")).unwrap();
+        mode(&state.join("runs"), 0o751);
         assert_eq!(check(&state), Ok(()));
     }
 
     #[test]
     fn a_part_that_others_can_change_is_refused() {
         let (_base, state) = state();
-        for part in ["", "warden", "runs", "hold-5000-runs", ".."] {
+        for part in ["", "warden", "runs", ".."] {
             let part = state.join(part);
             fs::create_dir_all(&part).unwrap();
             mode(&part, 0o770);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Record;
 use crate::gone::Gone;
-use crate::wire::{AttemptId, Kind, Serving};
+use crate::wire::{AttemptId, Serving};
 
 /// The first message, from the agent that still is root. Agent and helper are always of one release: they are one binary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,15 +61,10 @@ pub enum Purpose {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// The kinds of warden that have ever lived here.
-    Kinds,
-    /// A connection to the living warden of a kind.
-    Connect {
-        kind: Kind,
-    },
+    /// A connection to the living warden.
+    Connect,
     /// A new warden, and a connection to it.
     Start {
-        kind: Kind,
         serving: Serving,
         /// The node whose lease that is.
         address: String,
@@ -84,23 +79,18 @@ pub enum Request {
     Kill {
         pid: i32,
     },
-    /// Answered when neither reaper nor warden of this kind lives and what they left is ended.
-    Gone {
-        kind: Kind,
-    },
+    /// Answered when neither reaper nor warden lives and what they left is ended.
+    Gone,
     Remove {
-        kind: Kind,
         id: AttemptId,
     },
     /// The record that the engine of an attempt keeps, open for reading.
     Record {
-        kind: Kind,
         id: AttemptId,
         record: Record,
     },
     /// Keeps how far an attempt's lines have been sent, for the next agent.
     Mark {
-        kind: Kind,
         id: AttemptId,
         /// The numbers of [`crate::mark::SentSoFar`], as the file has them.
         sent: [u64; 4],
@@ -116,10 +106,6 @@ pub enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
-    /// Those that have ever lived here.
-    Kinds {
-        kinds: Vec<Kind>,
-    },
     /// With the connection.
     Connected,
     /// No warden lives, and that is certain.

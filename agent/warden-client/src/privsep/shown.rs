@@ -12,22 +12,20 @@ pub(super) fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
         Some(gid) => (gid, 0o751, 0o640),
         None => (0, 0o711, 0o600),
     };
-    for kind in Paths::kinds(state_dir)? {
-        let paths = Paths::new(state_dir, kind);
-        regroup(&paths.runs(), gid, dir_mode)?;
-        for id in paths.attempts_on_disk()? {
-            let dir = paths.attempt_dir(id);
-            if !regroup(&dir, gid, dir_mode)? {
+    let paths = Paths::new(state_dir);
+    regroup(&paths.runs(), gid, dir_mode)?;
+    for id in paths.attempts_on_disk()? {
+        let dir = paths.attempt_dir(id);
+        if !regroup(&dir, gid, dir_mode)? {
+            continue;
+        }
+        for entry in unless_gone(fs::read_dir(&dir))?.into_iter().flatten() {
+            let Some(entry) = unless_gone(entry)? else {
                 continue;
-            }
-            for entry in unless_gone(fs::read_dir(&dir))?.into_iter().flatten() {
-                let Some(entry) = unless_gone(entry)? else {
-                    continue;
-                };
-                let file_type = unless_gone(entry.file_type())?;
-                if file_type.is_some_and(|found| found.is_file()) {
-                    regroup(&entry.path(), gid, file_mode)?;
-                }
+            };
+            let file_type = unless_gone(entry.file_type())?;
+            if file_type.is_some_and(|found| found.is_file()) {
+                regroup(&entry.path(), gid, file_mode)?;
             }
         }
     }
@@ -48,7 +46,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::wire::{AttemptId, Kind};
+    use crate::wire::AttemptId;
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -61,7 +59,7 @@ mod tests {
     #[test]
     fn output_is_shown_and_what_a_link_leads_to_is_left_alone() {
         let base = tempfile::tempdir().unwrap();
-        let paths = Paths::new(base.path(), Kind::Main);
+        let paths = Paths::new(base.path());
         let (dir, outside) = (paths.attempt_dir(id(1)), base.path().join("outside"));
         for made in [&paths.run_dir(id(1)), &outside] {
             fs::create_dir_all(made).unwrap();
@@ -84,7 +82,7 @@ mod tests {
     #[test]
     fn attempts_that_go_meanwhile_are_no_mistake() {
         let base = tempfile::tempdir().unwrap();
-        let paths = Paths::new(base.path(), Kind::Main);
+        let paths = Paths::new(base.path());
         fs::create_dir(paths.runs()).unwrap();
         let gid = fs::metadata(paths.runs()).unwrap().gid();
         let done = AtomicBool::new(false);

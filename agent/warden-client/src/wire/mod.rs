@@ -10,10 +10,8 @@ mod refusal;
 mod report;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use farmhand_core::claimed::{Attempt, Signed};
-use farmhand_core::document::millis;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -23,56 +21,6 @@ pub use report::*;
 
 /// Raised when an older peer could misunderstand a message.
 pub const PROTOCOL: u32 = 1;
-
-/// Which of an agent's wardens. Jobs with `hold` live under one whose deadline is that much later; one for
-/// each length of hold, because a warden has one kernel timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The one for jobs without `hold`.
-    Main,
-    /// The one for jobs that may outlive the lease.
-    Hold {
-        /// By how many milliseconds.
-        ms: u64,
-    },
-}
-
-impl Kind {
-    /// The warden under which an attempt of a job with this `hold` lives.
-    pub fn of(hold: Duration) -> Kind {
-        match millis(hold) {
-            0 => Kind::Main,
-            ms => Kind::Hold { ms },
-        }
-    }
-
-    /// How much longer than the lease this warden may live.
-    pub fn hold(self) -> Duration {
-        match self {
-            Kind::Main => Duration::ZERO,
-            Kind::Hold { ms } => Duration::from_millis(ms),
-        }
-    }
-
-    /// `main`, or `hold-` and the milliseconds; read back by [`Kind::parse`].
-    pub fn name(self) -> String {
-        match self {
-            Kind::Main => "main".to_owned(),
-            Kind::Hold { ms } => format!("hold-{ms}"),
-        }
-    }
-
-    /// The kind with this [`Kind::name`].
-    pub fn parse(name: &str) -> Option<Kind> {
-        match name.strip_prefix("hold-") {
-            Some(ms) => Some(Kind::Hold {
-                ms: ms.parse().ok().filter(|ms| *ms > 0)?,
-            }),
-            None => (name == "main").then_some(Kind::Main),
-        }
-    }
-}
 
 /// One try of one run. The farm uses a pair twice only after a failover that lost the first claim; then not until
 /// the first is gone from here.
@@ -261,8 +209,6 @@ pub struct Identity {
     pub protocol: u32,
     /// The release that it is of.
     pub version: String,
-    /// Which of the node's wardens it is.
-    pub kind: Kind,
     pub serving: Serving,
     /// Of the node whose lease that is.
     pub address: String,

@@ -21,12 +21,10 @@ use tokio::sync::Semaphore;
 use farmhand_warden_client::mark::keep as keep_mark;
 use farmhand_warden_client::privsep::protocol::{Reply, Request, Setup};
 use farmhand_warden_client::privsep::wire;
-use farmhand_warden_client::{Launch, Paths, PidFd, WardenClient, WardenError, is_alive, nobody_lives};
+use farmhand_warden_client::{Launch, Paths, PidFd, WardenClient, WardenError, nobody_lives};
 
 /// Requests under way at once; more are refused, so that it never stops listening.
 const AT_ONCE: usize = 64;
-/// Wardens of different kinds that live at once: each length of `hold` has one.
-const MOST_WARDENS: usize = 64;
 /// What ten thousand slots ask for.
 const MOST_ATTEMPTS: u32 = 65_536;
 /// Handed over and possibly still alive.
@@ -138,27 +136,19 @@ impl Helper {
     }
 
     pub(super) async fn reply(&self, request: Request) -> Answer {
-        let paths = |kind| Paths::new(&self.setup.state_dir, kind);
+        let paths = Paths::new(&self.setup.state_dir);
         let done = |result: io::Result<()>| result.map_or_else(failed, |()| Reply::Done);
         let reply = match request {
-            Request::Kinds => match Paths::kinds(&self.setup.state_dir) {
-                Ok(kinds) => Reply::Kinds { kinds },
-                Err(error) => failed(error),
-            },
-            Request::Connect { kind } => return self.connect(&paths(kind)).await,
+            Request::Connect => return self.connect(&paths).await,
             Request::Start {
-                kind,
                 serving,
                 address,
                 deadline_ns,
                 soft_ns,
                 max_attempts,
             } => {
-                if self.alive() >= MOST_WARDENS {
-                    return (failed("too many wardens live here"), None);
-                }
                 let dir = self.setup.state_dir.clone();
-                let mut launch = Launch::new(dir, kind, (serving, address), deadline_ns, soft_ns);
+                let mut launch = Launch::new(dir, (serving, address), deadline_ns, soft_ns);
                 launch.max_attempts = max_attempts.min(MOST_ATTEMPTS);
                 return match launch.up().await {
                     Ok(stream) => self.hand_over(stream).await,
@@ -166,25 +156,18 @@ impl Helper {
                 };
             }
             Request::Kill { pid } => done(self.kill(pid)),
-            Request::Gone { kind } => match nobody_lives(&paths(kind)).await {
+            Request::Gone => match nobody_lives(&paths).await {
                 Ok(gone) => Reply::Gone { gone },
                 Err(error) => failed(error),
             },
-            Request::Remove { kind, id } => {
-                let paths = paths(kind);
-                done(aside(move || paths.remove_attempt(id)).await)
-            }
-            Request::Record { kind, id, record } => {
-                let paths = paths(kind);
+            Request::Remove { id } => done(aside(move || paths.remove_attempt(id)).await),
+            Request::Record { id, record } => {
                 return match aside(move || record.open(&paths.run_dir(id))).await {
                     Ok(file) => (Reply::Record, file.map(OwnedFd::from)),
                     Err(error) => (failed(error), None),
                 };
             }
-            Request::Mark { kind, id, sent } => {
-                let paths = paths(kind);
-                done(aside(move || keep_mark(&paths.attempt_dir(id), sent)).await)
-            }
+            Request::Mark { id, sent } => done(aside(move || keep_mark(&paths.attempt_dir(id), sent)).await),
             Request::File { purpose } => match self.setup.files.get(&purpose).cloned() {
                 Some(file) => match aside(move || text_of(&file)).await {
                     Ok(text) => Reply::Text { text },
@@ -194,15 +177,6 @@ impl Helper {
             },
         };
         (reply, None)
-    }
-
-    fn alive(&self) -> usize {
-        let dir = &self.setup.state_dir;
-        let kinds = Paths::kinds(dir).unwrap_or_default();
-        kinds
-            .into_iter()
-            .filter(|kind| is_alive(&Paths::new(dir, *kind)))
-            .count()
     }
 
     async fn connect(&self, paths: &Paths) -> Answer {

@@ -46,7 +46,6 @@ const ABOUT: [(&str, &str, &[EventKind]); 7] = [
             EventKind::LeaseLapsed,
             EventKind::AttemptLost,
             EventKind::Swept,
-            EventKind::HoldReleased,
             EventKind::LeaseFreed,
             EventKind::DatabaseBack,
         ],

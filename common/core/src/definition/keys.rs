@@ -123,7 +123,6 @@ pub(super) const JOB: &Keys = keys! {
     "idle_delay": Duration(positive_duration), "The pause after one of them.";
     "instances": Integer(1, 10_000), "How many runs each firing makes, or how many loops a continuous job has.";
     "on_lost": Words(&["rerun", "fail"]), "When its node dies.";
-    "hold": Duration(duration), "How long it may outlive its lease.";
     "priority": Integer(-1_000_000, 1_000_000), "Higher is claimed first.";
     "pool": Text(&["mailer"], resource_name), "A [pool.NAME]: a run takes one of its places on the farm.";
     "node_pool": Text(&["disk"], resource_name), "A [pool.NAME]: a run takes one of its places on the node.";

@@ -59,9 +59,6 @@ pub struct JobSpec {
     #[serde(with = "millis")]
     pub idle_delay: Duration,
     pub on_lost: OnLost,
-    /// How long an attempt may outlive its lease while the database is away.
-    #[serde(with = "millis")]
-    pub hold: Duration,
     pub run_on: RunOn,
     #[serde(rename = "where")]
     pub placement: Placement,
@@ -133,7 +130,6 @@ impl Default for JobSpec {
             idle_exit: Vec::new(),
             idle_delay: Duration::from_secs(30),
             on_lost: OnLost::Rerun,
-            hold: Duration::ZERO,
             run_on: RunOn::One,
             placement: Placement::default(),
             spread: Duration::ZERO,

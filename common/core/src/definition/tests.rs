@@ -61,7 +61,7 @@ fn a_whole_job_is_read() {
 fn a_spec_survives_its_json() {
     let jobs = load(&[source(
         "j",
-        "[job.a]\ncommand=['x']\ntimeout='90s'\nhold='10m'\nwhere={role='b'}",
+        "[job.a]\ncommand=['x']\ntimeout='90s'\nwhere={role='b'}",
     )])
     .unwrap();
     let json = serde_json::to_value(&jobs[0].spec).unwrap();

@@ -53,7 +53,6 @@ grace = "1ms"
 retry = { max = 3, base = "3h", backoff = "linear" }
 instances = 4
 on_lost = "fail"
-hold = "2s"
 overlap = "queue"
 priority = -5
 pool = "mailer"

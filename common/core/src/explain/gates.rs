@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
 use crate::definition::{Enabled, Missed};
-use crate::document::duration_text;
 use crate::due::SkipReason;
 use crate::run::RunState;
 
@@ -141,18 +140,7 @@ impl Walk {
             );
         }
         self.places(facts, known, &made_from.placement, live);
-        let hold = made_from.hold;
-        if facts.claims_open && i128::from(facts.held_ms) < hold.as_millis().cast_signed() {
-            self.closed(
-                Gate::Database,
-                format!(
-                    "the database was replaced, and an attempt that it does not know may live for its `hold` of {}",
-                    duration_text(hold)
-                ),
-                None,
-                "it is claimed when an agent has seen this server for that long, and for the longest lease before",
-            );
-        } else if facts.claims_open {
+        if facts.claims_open {
             self.open(Gate::Database, "the database answers, and claims are open");
         } else {
             self.closed(

@@ -90,8 +90,6 @@ pub struct Facts {
     pub nodes: Vec<Node>,
     /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,
-    /// Runs whose hold is longer are not claimed yet in this epoch, in milliseconds.
-    pub held_ms: i64,
 }
 
 /// A job that exists.
@@ -263,8 +261,6 @@ pub struct Live {
     pub started_at: Option<Timestamp>,
     /// The session of its node that claimed it.
     pub session: Option<i64>,
-    /// How long its attempt may outlive the lease, in milliseconds.
-    pub hold_ms: i64,
     /// What it is when its attempt is lost: due again, or how it ends.
     pub if_lost: RunState,
     /// Its last attempt; 0 before the first.

@@ -4,26 +4,6 @@ use crate::definition::{FlowSpec, TaskSpec};
 
 const CASES: &[Case] = &[
     (
-        "may live on beside a replaced database",
-        |f, k| {
-            k.live = vec![live(None)];
-            k.spec.hold = std::time::Duration::from_secs(600);
-            f.held_ms = 599_999;
-        },
-        Some(Gate::Database),
-        "may live for its `hold` of 10m",
-    ),
-    (
-        "can no longer live beside it",
-        |f, k| {
-            k.live = vec![live(None)];
-            k.spec.hold = std::time::Duration::from_secs(600);
-            f.held_ms = 600_000;
-        },
-        None,
-        "nothing holds it back",
-    ),
-    (
         "waits for a pool",
         |f, k| {
             k.live = vec![live(Some("pool"))];

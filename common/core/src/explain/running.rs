@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::gates::Walk;
 use super::places::fitting;
 use super::{Facts, Gate, Known, Live, Node};
-use crate::document::{duration_text, from_millis};
 use crate::health::NodeState;
 use crate::run::RunState;
 
@@ -75,20 +74,12 @@ fn over(holder: &Node, live: &Live) -> Option<String> {
 
 /// What becomes of a run whose node cannot go on with it.
 fn becomes(facts: &Facts, known: &Known, live: &Live, holder: &str) -> String {
-    let held = match live.hold_ms {
-        0 => String::new(),
-        ms => format!(
-            "it is held until its hold of {} is over, then ",
-            duration_text(from_millis(ms))
-        ),
-    };
-    let then = match live.if_lost {
+    match live.if_lost {
         RunState::Lost => "it is recorded as lost, as on_lost = \"fail\" says".to_owned(),
         RunState::Failed => "it fails, as it was taken over five times before".to_owned(),
         RunState::Cancelled => "it is cancelled, as was requested".to_owned(),
         _ => again(facts, known, live, holder),
-    };
-    format!("{held}{then}")
+    }
 }
 
 /// Where a run that is due again may run.

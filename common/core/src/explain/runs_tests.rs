@@ -235,15 +235,6 @@ const DEAD: &[Case] = &[
         "the lease of its node is over: it waits for n1, the only node that may run it",
     ),
     (
-        "it may live for its hold",
-        |f, k| {
-            let hold_ms = 300_000;
-            dead(f, k, Live { hold_ms, ..running() });
-        },
-        None,
-        "the lease of its node is over: it is held until its hold of 5m is over, then another node takes it over",
-    ),
-    (
         "its job is asked about",
         |f, k| {
             f.at = None;
@@ -262,7 +253,7 @@ fn what_becomes_of_a_run_whose_node_is_dead_is_said() {
 /// The session that claimed the run in question has ended.
 fn ended(f: &mut Facts, k: &mut Known) {
     dead(f, k, running());
-    (f.nodes[0].session, k.live[0].hold_ms) = (2, 300_000);
+    f.nodes[0].session = 2;
     (f.nodes[0].state, f.nodes[0].lost_at) = (NodeState::Lost, Some(at("2027-03-10T12:40:00Z")));
 }
 
@@ -272,7 +263,7 @@ const ENDED: &[Case] = &[
         ended,
         None,
         "run 7 started on n1 at 2027-03-10T12:00:00Z, attempt 1; the session of its node ended at 2027-03-10T12:40:00Z: \
-         it is held until its hold of 5m is over, then another node takes it over",
+         another node takes it over",
     ),
     (
         "and its node has a new one",
@@ -281,7 +272,7 @@ const ENDED: &[Case] = &[
             (f.nodes[0].state, f.nodes[0].lost_at) = (NodeState::Ready, None);
         },
         None,
-        "attempt 1; the session of its node is over: it is held until its hold of 5m is over, then another node takes it over",
+        "attempt 1; the session of its node is over: another node takes it over",
     ),
     (
         "and only its node may run it",
@@ -291,7 +282,7 @@ const ENDED: &[Case] = &[
             k.live[0].node = Some("n1".to_owned());
         },
         None,
-        "it is held until its hold of 5m is over, then n1 takes it over",
+        "n1 takes it over",
     ),
     (
         "and its job is asked about",

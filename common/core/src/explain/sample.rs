@@ -51,7 +51,6 @@ pub(super) fn facts() -> Facts {
             cannot_start: None,
         }],
         claims_open: true,
-        held_ms: i64::MAX,
     }
 }
 
@@ -68,7 +67,6 @@ pub(super) fn live(gate: Option<&str>) -> Live {
         claimed_at: None,
         started_at: None,
         session: None,
-        hold_ms: 0,
         if_lost: RunState::Due,
         attempt: 0,
         node: None,

@@ -34,8 +34,6 @@ pub struct Database {
     pub run: i64,
     /// The longest lease that any node has.
     pub longest_lease_ms: i64,
-    /// Runs whose hold is longer are not claimed yet in this epoch.
-    pub held_ms: i64,
 }
 
 impl Database {
@@ -172,7 +170,6 @@ mod tests {
             fence: 1_000,
             run: 0,
             longest_lease_ms: 0,
-            held_ms: 0,
         }
     }
 

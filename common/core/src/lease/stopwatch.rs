@@ -21,17 +21,6 @@ pub struct NodeKey {
     pub renewals: i64,
 }
 
-/// A run in state running whose session has ended but whose job has `hold`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HeldOverKey {
-    pub run_id: i64,
-    pub attempt: i32,
-    /// Of the node that had it.
-    pub address: String,
-    /// The session that had it, which has ended.
-    pub session: i64,
-}
-
 /// A named lease that holds what runs wait for, as it shows itself; another after each renewal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedKey {
@@ -111,8 +100,6 @@ impl<K: Ord + Clone> Stopwatch<K> {
 pub struct Stopwatches {
     /// Wait: W of the row's TTL and a little. Ripe: the session may be expired.
     pub nodes: Silence,
-    /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
-    pub held_over: Stopwatch<HeldOverKey>,
     /// Wait: W of its TTL. Ripe: its name may be freed.
     pub named: Stopwatch<NamedKey>,
     /// Wait: W of the longest TTL in the farm. Ripe: an epoch may be opened on this server.
@@ -127,11 +114,7 @@ impl Stopwatches {
 
     /// When there is something to do next about anything but nodes, if no new reply changes it.
     pub fn next_wakeup_of_rest(&self, now: BootInstant) -> Option<BootInstant> {
-        let rest = [
-            self.held_over.next_wakeup(now),
-            self.named.next_wakeup(now),
-            self.epoch.next_wakeup(now),
-        ];
+        let rest = [self.named.next_wakeup(now), self.epoch.next_wakeup(now)];
         rest.into_iter().flatten().min()
     }
 }

@@ -121,12 +121,6 @@ impl LeaseTiming {
         sent + self.lifetime()
     }
 
-    /// The same for an attempt whose job has `hold`. The hold too is shortened by ρ: 10 minutes on two
-    /// clocks differ by more than the margin.
-    pub fn held_deadline(&self, sent: BootInstant, hold: Duration) -> BootInstant {
-        self.holder_deadline(sent) + slowed(hold)
-    }
-
     /// When SIGTERM goes out: a grace before the deadline, but never in the first two thirds of the lease,
     /// in which a renewal may merely be late.
     pub fn soft_deadline(&self, sent: BootInstant, grace: Duration) -> BootInstant {
@@ -188,20 +182,6 @@ mod tests {
             for t in [t, t.with_slewed_clock(true)] {
                 assert!(
                     challenger_is_later(t.challenge_after(), t.lifetime(), t.kill_allowance()),
-                    "{t:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_held_attempt_is_gone_before_its_run_may_be_released() {
-        let sent = BootInstant(1);
-        for t in ttls().step_by(50) {
-            for hold in [1, 60, 600, 86_400, 604_800].map(Duration::from_secs) {
-                let life = t.held_deadline(sent, hold).saturating_since(sent);
-                assert!(
-                    challenger_is_later(t.challenge_after() + hold, life, t.kill_allowance()),
                     "{t:?}"
                 );
             }

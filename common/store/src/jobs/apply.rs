@@ -64,7 +64,6 @@ struct Columns<'a> {
     overlap: farmhand_core::definition::Overlap,
     on_lost: farmhand_core::definition::OnLost,
     priority: i32,
-    hold_ms: i64,
     hard_ms: Option<i64>,
     placement: Option<Vec<BTreeMap<String, String>>>,
     instances: u32,
@@ -310,7 +309,6 @@ impl<'a> Columns<'a> {
             overlap: spec.overlap,
             on_lost: spec.on_lost,
             priority: spec.priority,
-            hold_ms: ms(spec.hold.as_millis()),
             hard_ms: spec
                 .timeout
                 .map(|t| ms(t.as_millis() + spec.grace.as_millis() + HARD_MARGIN_MS)),

@@ -149,7 +149,7 @@ pub enum Cancelled {
     Requested {
         node: String,
     },
-    /// The session of its holder has ended; it is cancelled when its hold is over.
+    /// The session of its holder has ended; it is cancelled when it is freed.
     Held,
     /// It has ended, in this state.
     AlreadyFinal(RunState),

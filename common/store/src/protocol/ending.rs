@@ -46,7 +46,7 @@ pub struct Freed {
 /// The answer to `expire`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// The session ended by this call. Runs with `hold` stay held.
+    /// The session ended by this call.
     Done { freed: Vec<Freed> },
     /// It was renewed, the session ended otherwise, or claims are not open.
     Changed,
@@ -114,7 +114,7 @@ pub struct FreedEnded {
     pub left: bool,
 }
 
-/// Frees what ended sessions still hold, `hold` excepted, and what nobody has locked.
+/// Frees what ended sessions still hold, and what nobody has locked.
 pub async fn free_ended(db: &Db) -> Result<FreedEnded, StoreError> {
     let tx = db.transaction("free_ended").await?;
     free_and_look(db, tx, None, Cause::Expired).await
@@ -151,17 +151,8 @@ async fn free_again(db: &Db, address: Option<&str>, cause: Cause) -> Result<Free
 }
 
 /// Until then `free` would pass over what somebody else has locked of these.
-async fn lock_held(
-    tx: &mut Transaction,
-    address: &str,
-    session: i64,
-    run_id: Option<i64>,
-) -> Result<(), StoreError> {
-    let params: [Param<'_>; 3] = [
-        (&address, Type::TEXT),
-        (&session, Type::INT8),
-        (&run_id, Type::INT8),
-    ];
+async fn lock_held(tx: &mut Transaction, address: &str, session: i64) -> Result<(), StoreError> {
+    let params: [Param<'_>; 2] = [(&address, Type::TEXT), (&session, Type::INT8)];
     let _: Vec<Value> = tx.rows(stmt!("held_lock"), &params).await?;
     Ok(())
 }
@@ -169,7 +160,7 @@ async fn lock_held(
 /// The answer to `close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The session ended by this call, and with it everything it held, `hold` included.
+    /// The session ended by this call, and with it everything it held.
     Done { freed: Vec<Freed> },
     /// It had ended before.
     Already,
@@ -206,13 +197,11 @@ pub async fn close_if(
         return Ok(Closed::Already);
     }
     // What it frees is compared with what the caller knows: none may be left out.
-    lock_held(&mut tx, &me.address, me.session, None).await?;
+    lock_held(&mut tx, &me.address, me.session).await?;
     let freed = free(
         &mut tx,
         Scope {
             address: Some(&me.address),
-            holds: true,
-            // An earlier session's attempt may live on, under `hold`, on the machine that had the address.
             session: Some(me.session),
             ..Scope::default()
         },
@@ -251,7 +240,7 @@ pub async fn left_over(db: &Db, gone_for: Duration) -> Result<LeftOver, StoreErr
     db.one(stmt!("left_over"), &[(&seconds, Type::INT8)]).await
 }
 
-/// Frees what ended sessions still hold (a claim can commit after its session's end), `hold` excepted,
+/// Frees what ended sessions still hold (a claim can commit after its session's end),
 /// and lets queued runs go whose turn it is.
 pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
     let mut first = free_ended(db).await?;
@@ -262,30 +251,6 @@ pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
     }
     super::fire::promote_all(db).await?;
     Ok(first.freed)
-}
-
-/// Frees a run with `hold` whose session ended longer ago than the lease and its hold, by the caller's
-/// stopwatch. None when it moved on.
-pub async fn release_held(
-    db: &Db,
-    run_id: i64,
-    attempt: i32,
-    address: &str,
-    session: i64,
-) -> Result<Option<Freed>, StoreError> {
-    let mut tx = db.transaction("release_held").await?;
-    lock_held(&mut tx, address, session, Some(run_id)).await?;
-    let scope = Scope {
-        address: Some(address),
-        holds: true,
-        cause: Cause::Expired,
-        run: Some((run_id, attempt)),
-        session: Some(session),
-    };
-    let mut freed = free(&mut tx, scope).await?;
-    tx.commit().await?;
-    promote_jobs(db, &freed).await;
-    Ok(freed.pop())
 }
 
 /// Ends due runs that only one node may run, when it has been closed for `gone_for`, was removed or changed its labels.
@@ -320,10 +285,7 @@ impl Cause {
 #[derive(Default)]
 struct Scope<'a> {
     address: Option<&'a str>,
-    /// Runs with `hold` too.
-    holds: bool,
     cause: Cause,
-    run: Option<(i64, i32)>,
     /// Only what this session held.
     session: Option<i64>,
 }
@@ -333,10 +295,7 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
         stmt!("free"),
         &[
             (&scope.address, Type::TEXT),
-            (&scope.holds, Type::BOOL),
             (&(scope.cause != Cause::Drained), Type::BOOL),
-            (&scope.run.map(|r| r.0), Type::INT8),
-            (&scope.run.map(|r| r.1), Type::INT4),
             (&scope.session, Type::INT8),
             (&scope.cause.as_str(), Type::TEXT),
         ],

@@ -17,7 +17,7 @@ pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
     Closed, Expired, Freed, FreedEnded, FreedTo, abandon, close, close_if, expire, force_expire, free_ended,
-    left_over, release_held, sweep,
+    left_over, sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub use fire::{Fire, Fired, Skipped, fire, fire_for, promote};
@@ -26,12 +26,10 @@ pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{
     Finish, GiveBack, Lose, LostWhy, Measured, Release, Retry, finish, give_back, lose, release, retry,
 };
-pub use poll::{
-    AwaitedLease, CancelWanted, HeldOver, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll,
-};
+pub use poll::{AwaitedLease, CancelWanted, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll};
 pub use session::{
-    Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held,
-    raise_sequences, readopt, remind, renew, vouch,
+    Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_sequences,
+    readopt, remind, renew, vouch,
 };
 pub(crate) use session::{millis, set};
 pub use trigger::{Triggered, Triggers, settle, triggers};

@@ -33,8 +33,6 @@ pub struct Poll {
     pub earliest_next_run: Option<Timestamp>,
     /// The caller's runs that somebody wants cancelled.
     pub cancels: Vec<CancelWanted>,
-    /// Runs with `hold` of sessions that ended.
-    pub orphans: Vec<HeldOver>,
     /// Whether ends of jobs that trigger others are to be looked at: then settle.
     pub unsettled: bool,
     /// Whether the caller is to claim nothing more.
@@ -90,19 +88,6 @@ pub struct CancelWanted {
     pub run_id: i64,
     pub attempt: i32,
     pub by: Option<String>,
-}
-
-/// A run with `hold` whose session ended: freed by the stopwatch after lease and hold.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct HeldOver {
-    pub run_id: i64,
-    pub attempt: i32,
-    pub address: String,
-    pub session: i64,
-    /// How long the attempt may outlive the lease, in milliseconds.
-    pub hold_ms: i64,
-    /// Of the node whose session ended.
-    pub ttl_ms: i64,
 }
 
 /// Looks at the farm, at the nodes with a mark below these among it.

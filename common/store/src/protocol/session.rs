@@ -350,17 +350,6 @@ pub async fn doubt(db: &Db, shown: &Database, memory: &Remembered) -> Result<boo
     Ok(row.is_some())
 }
 
-/// Says that an epoch was watched for W and `held`: runs with such a hold may be claimed in it.
-pub async fn raise_held(db: &Db, epoch: Uuid, held: Duration) -> Result<(), StoreError> {
-    let _: Option<Value> = db
-        .row(
-            stmt!("raise_held"),
-            &[(&epoch, Type::UUID), (&millis(held), Type::INT8)],
-        )
-        .await?;
-    Ok(())
-}
-
 pub(crate) fn millis(d: Duration) -> i64 {
     i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
 }

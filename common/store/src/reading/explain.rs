@@ -60,7 +60,6 @@ fn outcome(run: RunRow) -> Outcome {
 struct Clock {
     db_now: Timestamp,
     claims_open: bool,
-    held_ms: i64,
 }
 
 async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> Result<Facts, StoreError> {
@@ -98,7 +97,6 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> 
             })
             .collect(),
         claims_open: status.claims_open,
-        held_ms: status.held_ms,
     })
 }
 

@@ -36,7 +36,7 @@ pub struct NodeItem {
     pub slots: i32,
     /// Runs it holds, in its present session and in those that have ended; at most 1,000 are counted.
     pub running: i64,
-    /// Those of them whose session has ended: they take no slot, and are held until their hold is over.
+    /// Those of them whose session has ended: they take no slot, and are freed soon.
     pub held: i64,
     /// What jobs can ask for.
     pub labels: BTreeMap<String, String>,
@@ -131,7 +131,7 @@ pub struct LeaseItem {
     pub address: String,
     /// The number of the node's session.
     pub session: i64,
-    /// False for a session that ended while runs with `hold` live on.
+    /// False for a session that ended and whose runs are not free yet.
     pub open: bool,
     /// The node's state.
     #[schema(value_type = crate::described::NodeState)]

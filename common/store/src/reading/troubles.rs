@@ -12,7 +12,7 @@ words! {
     LeaseTrouble {
         /// It is over, and no other node took the run over.
         Expired = "expired",
-        /// Claimed and not started, or kept by `hold` after its session.
+        /// Claimed and not started, or not free yet after its session.
         Stalled = "stalled",
         /// Past the attempt's timeout.
         Overrun = "overrun",

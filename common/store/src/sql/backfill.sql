@@ -22,13 +22,13 @@ WITH j AS MATERIALIZED (
     WHERE NOT j.each_node OR n.address IS NOT NULL
 ), made AS (
     INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-        priority, placement, on_lost, hold_ms, overlap, hard_ms, submitted_by,
+        priority, placement, on_lost, overlap, hard_ms, submitted_by,
         firing)
     SELECT CASE WHEN w.firing IS NOT NULL AND row_number() OVER (PARTITION BY w.firing ORDER BY p.node, i) = 1
             THEN w.firing ELSE nextval('farmhand.run_id_seq') END,
         j.job_id, j.rev, 'backfill', i, j.instances, p.node, w.due_at, statement_timestamp(),
         CASE WHEN p.live OR w.due_at > (SELECT min(due_at) FROM wanted) THEN 'overlap' END,
-        j.priority, j.placement, j.on_lost, j.hold_ms, 'queue', j.hard_ms, $3,
+        j.priority, j.placement, j.on_lost, 'queue', j.hard_ms, $3,
         w.firing
     FROM j CROSS JOIN place p CROSS JOIN wanted w CROSS JOIN LATERAL generate_series(0, j.instances - 1) i
     ORDER BY w.due_at, p.node, i

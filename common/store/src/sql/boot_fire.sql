@@ -25,10 +25,10 @@ WITH given AS MATERIALIZED (
     FROM decided d WHERE d.skip IS NOT NULL
 )
 INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate, priority,
-    placement, on_lost, hold_ms, overlap, hard_ms, firing)
+    placement, on_lost, overlap, hard_ms, firing)
 SELECT CASE WHEN i = 0 THEN coalesce(d.firing, nextval('farmhand.run_id_seq')) ELSE nextval('farmhand.run_id_seq') END,
     d.job_id, d.rev, 'scheduled', i, d.instances, $2, $3, $3,
-    CASE WHEN d.overlap <> 'allow' AND d.live THEN 'overlap' END, d.priority, d.placement, d.on_lost, d.hold_ms,
+    CASE WHEN d.overlap <> 'allow' AND d.live THEN 'overlap' END, d.priority, d.placement, d.on_lost,
     d.overlap, d.hard_ms, d.firing
 FROM decided d CROSS JOIN LATERAL generate_series(0, d.instances - 1) i
 WHERE d.skip IS NULL

@@ -3,12 +3,11 @@
 -- Shards: for three seconds, which is longer than between two polls, each node leaves the others theirs, so that
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
--- held_ms: after a replacement of the database an attempt with a hold may live that long, though its claim is lost.
 -- attempt: a run at the end of its numbers would fail every claim.
 -- left_alone: what this node would not execute, while another might.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
-    SELECT n.address, n.session, n.labels, e.epoch, e.held_ms,
+    SELECT n.address, n.session, n.labels, e.epoch,
         farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
     JOIN farmhand.current_epoch e ON e.open
@@ -32,7 +31,6 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND r.state = 'due' AND r.gate IS NULL
             AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
-            AND (r.hold_ms = 0 OR r.hold_ms <= (SELECT m.held_ms FROM me m))
             AND r.attempt < 1000000000
             AND (r.node IS NULL OR r.node = $1)
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)

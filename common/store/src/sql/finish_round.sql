@@ -44,7 +44,7 @@ WITH given AS MATERIALIZED (
             WHEN n.ready > statement_timestamp() THEN 'idle' END,
         state = 'due', running_at = NULL, session = NULL, attempt = 0, fence = NULL,
         retries = CASE WHEN n.ended IN ('failed', 'timed_out') THEN r.retries + 1 ELSE 0 END, takeovers = 0,
-        priority = n.priority, placement = n.placement, on_lost = n.on_lost, hold_ms = n.hold_ms,
+        priority = n.priority, placement = n.placement, on_lost = n.on_lost,
         hard_ms = n.hard_ms, created_at = clock_timestamp(), claimed_at = NULL, started_at = NULL,
         cancel_requested = false, cancel_by = NULL, spread = NULL,
         fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,

@@ -6,20 +6,18 @@ WITH held AS MATERIALIZED (
     SELECT r AS run,
         CASE WHEN r.cancel_requested THEN 'cancelled'
              WHEN r.on_lost = 'fail' THEN 'lost'
-             WHEN r.takeovers >= 5 AND $3 THEN 'failed'
+             WHEN r.takeovers >= 5 AND $2 THEN 'failed'
              ELSE 'due' END AS goes_to,
         CASE WHEN r.cancel_requested THEN 'cancelled'
-             WHEN r.on_lost = 'fail' THEN CASE WHEN $3 THEN 'holder lost' ELSE 'session closed' END
+             WHEN r.on_lost = 'fail' THEN CASE WHEN $2 THEN 'holder lost' ELSE 'session closed' END
              ELSE 'poison' END AS why
     FROM farmhand.run_live r
     JOIN farmhand.node n ON n.address = r.running_at
     WHERE r.state = 'running' AND r.session < n.session
         AND ($1::text IS NULL OR r.running_at = $1)
-        AND (r.hold_ms = 0 OR $2)
-        AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5))
-        AND ($6::bigint IS NULL OR r.session = $6)
+        AND ($3::bigint IS NULL OR r.session = $3)
         -- A holder may always close; taking away needs open claims.
-        AND (NOT $3 OR (SELECT e.open FROM farmhand.current_epoch e))
+        AND (NOT $2 OR (SELECT e.open FROM farmhand.current_epoch e))
     ORDER BY r.run_id
     FOR UPDATE OF r SKIP LOCKED
 ), gone AS (
@@ -38,19 +36,19 @@ WITH held AS MATERIALIZED (
 ), again AS (
     -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
     UPDATE farmhand.run_live r
-    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $3::int,
-        reason = $7
+    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $2::int,
+        reason = $4
     FROM held h WHERE r.run_id = (h.run).run_id AND h.goes_to = 'due'
 ), lost AS (
     INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
         ended_at, outcome, ended_by, reason)
     SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at, (h.run).session, (h.run).fence,
         (h.run).claimed_at, (h.run).started_at, statement_timestamp(), 'lost', 'takeover',
-        CASE WHEN $3 THEN 'session ended' ELSE 'session closed' END
+        CASE WHEN $2 THEN 'session ended' ELSE 'session closed' END
     FROM held h WHERE h.goes_to = 'due'
 )
 SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at AS address, (h.run).session,
-    (h.run).fence, (h.run).takeovers + ($3 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to",
+    (h.run).fence, (h.run).takeovers + ($2 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to",
     CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
         json_build_object('due', (h.run).run_id, 'job', (h.run).job_id)::text)::text END AS note
 FROM held h

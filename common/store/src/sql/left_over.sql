@@ -1,6 +1,6 @@
 -- What a sweep, `abandon` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
-        WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0) AS to_free,
+        WHERE r.state = 'running' AND r.session < n.session) AS to_free,
     EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
     OR EXISTS (SELECT FROM farmhand.job c
         WHERE c.continuous AND c.enabled AND NOT c.paused AND NOT c.deleted

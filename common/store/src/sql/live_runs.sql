@@ -1,5 +1,5 @@
 SELECT r.run_id, r.rev, r.due_at, r.ready_at, r.created_at, r.gate, r.reason, r.running_at, r.claimed_at, r.started_at,
-    r.session, r.attempt, r.node, r.hold_ms, farmhand.overlaps(r) AS overlaps,
+    r.session, r.attempt, r.node, farmhand.overlaps(r) AS overlaps,
     -- As free.sql decides.
     CASE WHEN r.cancel_requested THEN 'cancelled' WHEN r.on_lost = 'fail' THEN 'lost' WHEN r.takeovers >= 5 THEN 'failed'
         ELSE 'due' END AS if_lost

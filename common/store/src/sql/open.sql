@@ -1,5 +1,4 @@
--- ttl_ms: a warden's deadline never moves back, so what challengers wait for grows only, as long as something may live
--- that was started under it: in the same session, and while runs of an earlier one are held.
+-- ttl_ms: a warden's deadline never moves back, so what challengers wait for only grows within a session.
 -- $8: no session of this address that the agent remembers is given again, though a restored database may not know it.
 -- The conflict's own session number stays when this incarnation opened it: the reply was lost.
 WITH recorded AS (
@@ -16,9 +15,7 @@ ON CONFLICT (address) DO UPDATE SET
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, incarnation = excluded.incarnation, open = true, renewals = n.renewals + 1,
     mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,
-    ttl_ms = CASE WHEN n.open OR EXISTS (SELECT FROM farmhand.run_live r
-            WHERE r.state = 'running' AND r.running_at = n.address AND r.session <= n.session)
-        THEN greatest(n.ttl_ms, excluded.ttl_ms) ELSE excluded.ttl_ms END,
+    ttl_ms = CASE WHEN n.open THEN greatest(n.ttl_ms, excluded.ttl_ms) ELSE excluded.ttl_ms END,
     lease_until = excluded.lease_until, slots = excluded.slots, labels = excluded.labels,
     version = excluded.version, machine = excluded.machine
 WHERE NOT n.open OR n.incarnation = excluded.incarnation

@@ -53,13 +53,6 @@ SELECT clock_timestamp() AS db_now,
             '[]')
         FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_requested) AS cancels,
-    (SELECT coalesce(jsonb_agg(o), '[]') FROM (
-        SELECT r.run_id, r.attempt, r.running_at AS address, r.session, r.hold_ms, n.ttl_ms
-        FROM farmhand.run_live r
-        CROSS JOIN LATERAL (SELECT n.session, n.ttl_ms FROM farmhand.node n WHERE n.address = r.running_at LIMIT 1) n
-        WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session
-        -- One that is left out is watched only when these are free; in an order, so that they stay the same.
-        ORDER BY r.run_id LIMIT 2000) o) AS orphans,
     EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,

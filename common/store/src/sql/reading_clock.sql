@@ -1,3 +1,3 @@
 SELECT clock_timestamp() AS db_now,
-    e.open AS claims_open, e.held_ms
+    e.open AS claims_open
 FROM farmhand.current_epoch e

@@ -54,7 +54,7 @@ WITH RECURSIVE level(priority) AS (
     JOIN farmhand.run_live r ON r.state = 'running' AND r.running_at = n.address
     CROSS JOIN LATERAL (
         SELECT 'stalled' AS state, CASE WHEN n.lease_until < statement_timestamp() THEN n.lease_until
-                ELSE greatest(r.claimed_at, n.started_at, n.lost_at) END + r.hold_ms * interval '1 millisecond' AS since
+                ELSE greatest(r.claimed_at, n.started_at, n.lost_at) END AS since
             WHERE r.session < n.session
         UNION ALL
         SELECT 'expired', n.lease_until

@@ -1,9 +1,9 @@
 WITH kept AS (
-    -- Sessions that ended while runs with "hold" live on; rare.
-    SELECT r.running_at AS address, r.session FROM farmhand.run_live r
-    JOIN farmhand.node n ON n.address = r.running_at AND r.session < n.session
-    WHERE r.state = 'running' AND r.hold_ms > 0
-    GROUP BY r.running_at, r.session LIMIT 1000
+    -- Sessions that ended and whose runs are not free yet; rare.
+    SELECT n.address, r.session FROM farmhand.node n
+    CROSS JOIN LATERAL (SELECT DISTINCT r.session FROM farmhand.run_live r
+        WHERE r.state = 'running' AND r.running_at = n.address AND r.session < n.session LIMIT 10) r
+    LIMIT 1000
 ), page AS (
     SELECT l.address, l.session FROM (
         SELECT n.address, n.session FROM farmhand.node n WHERE n.open

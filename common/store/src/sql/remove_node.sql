@@ -1,4 +1,4 @@
--- Not while it holds anything: its session is over, and no attempt with a hold may still live there.
+-- Not while it holds anything: its session is over, and nothing of it may still live there.
 WITH removed AS (
     DELETE FROM farmhand.node n
     WHERE n.address = $1 AND NOT n.open

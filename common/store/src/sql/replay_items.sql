@@ -8,7 +8,7 @@ WITH old AS MATERIALIZED (
     WHERE h.run_id = $1
     LIMIT 1
 ), fits AS MATERIALIZED (
-    SELECT o.*, j.enabled, j.observe, j.rev, j.priority, j.placement, j.on_lost, j.hold_ms, j.hard_ms
+    SELECT o.*, j.enabled, j.observe, j.rev, j.priority, j.placement, j.on_lost, j.hard_ms
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
     JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
     WHERE jsonb_typeof(v.spec->'stream') = 'object'
@@ -26,9 +26,9 @@ WITH old AS MATERIALIZED (
     WHERE c.bytes <= $5
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
-        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run, by_hand)
+        placement, on_lost, overlap, hard_ms, params, submitted_by, parent_run, by_hand)
     SELECT f.job_id, f.rev, 'retry', f.instance, f.instances, f.node, f.due_at, statement_timestamp(),
-        f.priority, f.placement, f.on_lost, f.hold_ms, 'allow', f.hard_ms, f.params, $2, f.run_id, true
+        f.priority, f.placement, f.on_lost, 'allow', f.hard_ms, f.params, $2, f.run_id, true
     FROM fits f WHERE f.enabled AND NOT f.observe AND EXISTS (SELECT FROM chosen)
     RETURNING run_id, job_id
 ), put AS (

@@ -15,10 +15,10 @@ WITH old AS (
     FROM farmhand.stream_item s WHERE s.run_id = $1 AND s.of_run IS NOT NULL
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, gate, priority,
-        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run,
+        placement, on_lost, overlap, hard_ms, params, submitted_by, parent_run,
         parents, firing, by_hand, key)
     SELECT o.job_id, j.rev, 'retry', o.instance, o.instances, o.node, o.due_at, statement_timestamp(),
-        CASE WHEN u.waits THEN 'overlap' END, j.priority, j.placement, j.on_lost, j.hold_ms,
+        CASE WHEN u.waits THEN 'overlap' END, j.priority, j.placement, j.on_lost,
         CASE WHEN u.queues THEN 'queue' ELSE 'allow' END, j.hard_ms, o.params, $2,
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
         CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key

@@ -85,7 +85,7 @@ BEGIN
             -- Nodes and the protocol.
             ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
-            ('epoch', 'raw(server, longest_lease_ms, held_ms)', 'r', 'r'),
+            ('epoch', 'raw(server, longest_lease_ms)', 'r', 'r'),
             ('farm', 'rw(pulse, seen_epoch, seen_run)', 'r', 'r'),
             ('snapshot_lease', 'rw', 'r', 'r'),
             ('schema_version', 'r', 'r', 'r'),

@@ -25,14 +25,14 @@ WITH j AS MATERIALIZED (
     UPDATE farmhand.run_live r
     SET rev = j.rev, instances = j.instances, due_at = least(r.due_at, statement_timestamp()),
         ready_at = least(r.ready_at, statement_timestamp()), reason = NULL, retries = 0, priority = j.priority,
-        placement = j.placement, on_lost = j.on_lost, hold_ms = j.hold_ms, hard_ms = j.hard_ms
+        placement = j.placement, on_lost = j.on_lost, hard_ms = j.hard_ms
     FROM waiting w JOIN j ON j.job_id = (w.run).job_id
     WHERE r.run_id = (w.run).run_id AND w.wanted AND (w.run).rev <> j.rev
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, due_at, ready_at, priority, placement,
-        on_lost, hold_ms, overlap, hard_ms, spread)
+        on_lost, overlap, hard_ms, spread)
     SELECT j.job_id, j.rev, 'continuous', i, j.instances, statement_timestamp(), statement_timestamp(),
-        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms,
+        j.priority, j.placement, j.on_lost, 'allow', j.hard_ms,
         -- Not every job begins with the same node.
         CASE WHEN j.instances > 1 THEN hashtext(j.job_id) & 2147483647 END
     FROM j CROSS JOIN LATERAL generate_series(0, j.instances - 1) i

@@ -18,7 +18,7 @@ WITH queue AS (
     JOIN farmhand.node n ON n.address = r.running_at
     CROSS JOIN LATERAL (
         SELECT 'stalled' AS state, CASE WHEN n.lease_until < statement_timestamp() THEN n.lease_until
-                ELSE greatest(r.claimed_at, n.started_at, n.lost_at) END + r.hold_ms * interval '1 millisecond' AS since
+                ELSE greatest(r.claimed_at, n.started_at, n.lost_at) END AS since
             WHERE r.session < n.session
         UNION ALL
         SELECT 'expired', n.lease_until

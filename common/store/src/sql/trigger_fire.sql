@@ -55,11 +55,11 @@ WITH given AS MATERIALIZED (
     FROM given g LEFT JOIN place p ON p.job_id = g.job_id
 ), made AS (
     INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-        priority, placement, on_lost, hold_ms, overlap, hard_ms, params, parent_run, parents, firing, by_hand)
+        priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand)
     SELECT CASE WHEN row_number() OVER (PARTITION BY g.job_id ORDER BY f.node, i) = 1
             THEN coalesce(g.firing, nextval('farmhand.run_id_seq')) ELSE nextval('farmhand.run_id_seq') END,
         g.job_id, g.rev, 'triggered', i, g.instances, f.node, g.due_at, statement_timestamp(),
-        CASE WHEN f.waits THEN 'overlap' END, g.priority, g.placement, g.on_lost, g.hold_ms, g.overlap, g.hard_ms,
+        CASE WHEN f.waits THEN 'overlap' END, g.priority, g.placement, g.on_lost, g.overlap, g.hard_ms,
         g.params, g.parent_run, g.parents, g.firing, g.by_hand
     FROM firing f
     JOIN given g ON g.job_id = f.job_id

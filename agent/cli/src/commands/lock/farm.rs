@@ -13,7 +13,7 @@ use farmhand_os::clock::{SLEW_LIMIT, boot_now, slewed_beyond};
 use farmhand_store::leases::{self, Asked};
 use farmhand_store::{Db, StoreError};
 use farmhand_warden_client::wire::{
-    AttemptId, AttemptResult, Ending, Event, KillReason, Kind, Serving, SpawnRequest,
+    AttemptId, AttemptResult, Ending, Event, KillReason, Serving, SpawnRequest,
 };
 use farmhand_warden_client::{
     Item, Launch, Notice, Notices, OutputReader, Paths, Stream, WardenClient, WardenError, is_alive,
@@ -152,10 +152,10 @@ impl Held {
         let soft = timing.soft_deadline(granted.sent, GRACE);
         // No node's: nobody takes it over.
         let lease = (serving, String::new());
-        let launch = Launch::new(dir.clone(), Kind::Main, lease, deadline.0, soft.0);
+        let launch = Launch::new(dir.clone(), lease, deadline.0, soft.0);
         let (client, notices) = launch.start().await.map_err(not_started)?;
         Ok(Self {
-            output: OutputReader::new(Paths::new(&dir, Kind::Main).attempt_dir(COMMAND), 0),
+            output: OutputReader::new(Paths::new(&dir).attempt_dir(COMMAND), 0),
             dir,
             client,
             notices,
@@ -337,5 +337,5 @@ fn is_left(dir: &Path) -> bool {
     found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
         && age.is_some_and(|age| age > LEFT_FOR)
-        && !is_alive(&Paths::new(dir, Kind::Main))
+        && !is_alive(&Paths::new(dir))
 }

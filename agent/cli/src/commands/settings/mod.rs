@@ -139,7 +139,7 @@ impl Merge<'_> {
         let serving = self.serving(listen.flatten(), metrics_token == Some(true));
         let env = self.env;
         let state_dir = self.setting("state_dir", directory, || default_state_dir(env));
-        let lease_ttl = self.setting("lease_ttl", lease_ttl, || Ok(Duration::from_secs(30)));
+        let lease_ttl = self.setting("lease_ttl", lease_ttl, || Ok(Duration::from_secs(120)));
         let notify = self.setting("notify", on_off, || Ok(true));
         let stop_timeout = self.setting("stop_timeout", parse_duration, || Ok(Duration::from_secs(30)));
         let retention = self.setting("retention", retention, || Ok(Duration::from_secs(30 * 86_400)));

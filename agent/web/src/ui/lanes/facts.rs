@@ -27,7 +27,7 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
                 from,
                 to: Some(to),
             });
-        // What has a hold is released later than the rest: the session ended with the first.
+        // What somebody had locked is freed later than the rest: the session ended with the first.
         match Some(to).cmp(&silence.to) {
             Ordering::Less => (silence.from, silence.to) = (from, Some(to)),
             Ordering::Equal => silence.from = silence.from.max(from),
