@@ -189,8 +189,7 @@ async fn the_guard_ends_what_a_warden_in_uninterruptible_sleep_runs_at_the_end_o
         assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
         assert!(!alive(identity.reaper_pid));
         // Its lock holds up nobody, and its socket is not answered for it.
-        let again =
-            farmhand_warden_client::WardenClient::connect_existing(farmer.dir.path(), "n1").await;
+        let again = farmhand_warden_client::WardenClient::connect_existing(farmer.dir.path(), "n1").await;
         assert!(again.unwrap().is_none());
         let next = launch(farmer.dir.path()).start().await.unwrap().0;
         next.spawn(sh(id(3, 1), "true")).await.unwrap();

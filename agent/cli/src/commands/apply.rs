@@ -51,7 +51,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = Files::of(&files_read, all);
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    let plan = present.plan(&db, wanted, request).await?;
+    let mut plan = present.plan(&db, wanted, request).await?;
     if !as_json {
         plan.steps().for_each(show);
     }
