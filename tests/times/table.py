@@ -4,7 +4,7 @@
     tests/times/table.py            seconds per step and per test binary, the slowest tests, the largest test files, as Markdown
     tests/times/table.py --flaky N  names the tests that passed only at the second try; exit code 1 when these are more than N
 
-.ci/run writes target/ci/steps; nextest writes target/nextest/ci/junit.xml, and .ci/run keeps that of another PostgreSQL beside it.
+.ci/run writes target/ci/steps; nextest writes target/nextest/PROFILE/junit.xml, and .ci/run keeps that of another PostgreSQL beside it.
 """
 import collections
 import os
@@ -60,8 +60,8 @@ def table(steps, reports):
 
 def main():
     target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-    files = sorted((target / "nextest/ci").glob("*.xml"))
-    reports = {file.stem: xml.etree.ElementTree.parse(file).getroot() for file in files}
+    files = sorted((target / "nextest").glob("*/*.xml"))
+    reports = {f"{file.parent.name}, {file.stem}": xml.etree.ElementTree.parse(file).getroot() for file in files}
     match sys.argv[1:]:
         case ["--flaky", most]:
             names = flaky(reports.values())
