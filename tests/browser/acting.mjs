@@ -53,7 +53,7 @@ await script(async () => {
   await bare.click("text=Resume");
   await bare.locator("main button.main").click();
   await bare.waitForURL(`${base}/jobs/hourly`);
-  check(/enabled/.test(await bare.locator("#job-head").innerText()), "it is enabled");
+  check(/failing/.test(await bare.locator("#job-head").innerText()), "it is as it was");
   await plain.close();
 
   // By keys alone, from the first page to a cancelled run.

@@ -175,7 +175,7 @@ await script(async () => {
   await lost.goto(`${base}/`);
   await eventually("the page says that the database is away", async () => {
     const text = await lost.locator("main").innerText();
-    if (/While the database is away/.test(text)) return true;
+    if (/while the database is away nothing new starts/.test(text)) return true;
     await lost.goto(`${base}/`);
   });
   await accessible(lost, "the database is away");

@@ -70,8 +70,7 @@ async fn a_job_that_is_due_while_claims_are_closed_can_be_paused_disabled_and_re
     let due = "UPDATE farmhand.job SET next_run = date_trunc('hour', now()) - interval '1 hour'";
     client.batch_execute(due).await.unwrap();
     // What stays enabled is to be run later, not skipped.
-    let changed = farm.dir.path().join("changed.toml");
-    std::fs::write(&changed, job("a", "priority = 5")).unwrap();
+    let changed = farm.file("jobs.toml", &job("a", "priority = 5"));
     farm.run(&["job", "apply", changed.to_str().unwrap()])
         .refused(4, &["claims are closed", "farmhand job pause", "farmhand epoch"]);
     farm.run(&["job", "pause", "a"]).ok();

@@ -337,10 +337,10 @@ impl Host {
 
     /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
     fn extend(&mut self, session: u8, age: u8, longer: u8) {
-        if let Some(w) = &mut self.warden {
-            if w.session == session && !w.dead && !w.stuck && longer + w.age >= w.longer + age {
-                (w.age, w.longer) = (age, longer);
-            }
+        let obeys =
+            |w: &&mut Warden| w.session == session && !w.dead && !w.stuck && longer + w.age >= w.longer + age;
+        if let Some(w) = self.warden.as_mut().filter(obeys) {
+            (w.age, w.longer) = (age, longer);
         }
     }
 }

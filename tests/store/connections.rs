@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use farmhand_store::events::{Event, record_events};
-use farmhand_store::protocol::{Expired, Renewed, Told, expire, renew};
+use farmhand_store::protocol::{Closed, Renewed, Told, close, renew};
 use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
@@ -78,11 +78,8 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
         .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
         .await
         .unwrap();
-    let renewals = farm.renewals("a").await;
     // The first statement passes, the second waits.
-    let error = expire(&db, "a", me.session, me.incarnation, renewals)
-        .await
-        .unwrap_err();
+    let error = close(&db, &me).await.unwrap_err();
     // Its COMMIT was never sent.
     assert!(
         matches!(error, StoreError::TimedOut { unsure: false, .. }),
@@ -111,9 +108,8 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
         .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
         .await
         .unwrap();
-    let renewals = farm.renewals("a").await;
     let given_up = tokio::select! {
-        done = expire(&farm.db, "a", me.session, me.incarnation, renewals) => Some(done),
+        done = close(&farm.db, &me) => Some(done),
         () = until_blocked(&farm) => None,
     };
     assert!(given_up.is_none());
@@ -122,13 +118,7 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
-    let renewals = farm.renewals("a").await;
-    assert!(matches!(
-        expire(&farm.db, "a", me.session, me.incarnation, renewals)
-            .await
-            .unwrap(),
-        Expired::Done { .. }
-    ));
+    assert!(matches!(close(&farm.db, &me).await.unwrap(), Closed::Done { .. }));
 }
 
 #[tokio::test]

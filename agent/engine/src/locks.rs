@@ -154,7 +154,7 @@ fn directory_in(places: [&Path; 2], user: u32) -> Result<PathBuf, LockError> {
 }
 
 /// Groups do not count: they are a process's, and processes of one user have several.
-fn place<'a>(places: [&'a Path; 2], user: u32) -> Option<&'a Path> {
+fn place(places: [&Path; 2], user: u32) -> Option<&Path> {
     let lets = |place: &&Path| {
         fs::metadata(place).is_ok_and(|found| {
             let bits = if found.uid() == user { 0o300 } else { 0o003 };

@@ -88,9 +88,8 @@ fn farms_in_simulated_time_keep_every_promise_and_every_transition_is_taken() {
 
 /// Each of these guards is missed when it is removed. The others are defences in depth, or are missed only after what hardly happens at
 /// random: `docs/lab/reliability.md` names them, and the model removes them all.
-const MISSED: [Guard; 29] = [
+const MISSED: [Guard; 28] = [
     Guard::AttemptInFinish,
-    Guard::SessionInFinish,
     Guard::StateInFinish,
     Guard::KernelTimer,
     Guard::DeadlineFromSending,

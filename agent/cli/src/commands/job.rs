@@ -196,7 +196,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
     ]);
     out::line("");
     let keys = job_keys(&detail.spec);
-    keys.lines().for_each(|line| out::line(line));
+    keys.lines().for_each(out::line);
     out::line("");
     let rows = revisions.iter().map(|revision| {
         vec![

@@ -33,6 +33,7 @@ struct Half {
     bytes: Vec<u8>,
 }
 
+/// The lines of an attempt, put together from what its streams gave.
 pub struct Lines {
     max: usize,
     read: u64,

@@ -48,9 +48,7 @@ crate::words! {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A script, called with `start` or `stop`.
-    Script {
-        path: Arc<str>,
-    },
+    Script { path: Arc<str> },
     /// A function of a shell file.
     Function { file: String, name: String },
     /// A command of the job file.

@@ -212,7 +212,7 @@ mod tests {
                 column("message", "S", ""),
             ],
         );
-        let text = "[job.outbox]\ncommand = [\"echo\", \"--\", \"{key}\"]\n\n[job.outbox.table]\nname = \"shop.outbox\"\n\
+        let text = "[job.outbox]\ncommand = [\"echo\", \"{key}\"]\n\n[job.outbox.table]\nname = \"shop.outbox\"\n\
             key = \"id\"\ndispatch = \"sent_at\"\nstarted = \"started_at\"\nfinished = \"finished_at\"\n\
             exit_code = \"exit_code\"\nmessage = \"last_error\"\norder_by = \"created_at\"\n# row = [\"address\", \"message\"]\n";
         assert_eq!(proposal.toml(), text);

@@ -104,7 +104,7 @@ impl Farm {
 
     fn unmigrated(&self, error: &StoreError, config: &DbConfig) -> Failure {
         let changed = matches!(error, StoreError::MigrationChanged { .. });
-        let failure = database::located(&error, Asker::Owner, config);
+        let failure = database::located(error, Asker::Owner, config);
         if !changed {
             return failure;
         }
