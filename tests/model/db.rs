@@ -172,7 +172,7 @@ impl State {
                 let ended = self.db.nodes[a].session;
                 let held = match renewals {
                     None => self.db.held_by(address, ended),
-                    Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(address, ended),
+                    Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_up_to(address, ended),
                     Some(_) => seen,
                 };
                 let held = if renewals.is_some() {
@@ -335,6 +335,15 @@ impl Db {
         std::array::from_fn(|r| {
             let run = &self.runs[r];
             let held = run.state == RunState::Running && run.address == address && run.session == session;
+            if held { session } else { 0 }
+        })
+    }
+
+    /// With what an earlier expiry passed over: nothing of those sessions lives either.
+    fn held_up_to(&self, address: u8, session: u8) -> [u8; RUNS] {
+        std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let held = run.state == RunState::Running && run.address == address && run.session <= session;
             if held { session } else { 0 }
         })
     }

@@ -3,9 +3,9 @@ use std::time::Duration;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::{MAX_CHECKPOINT, Progress, drop_older_than, progress, record_progress};
 use farmhand_store::protocol::Claimed;
-use farmhand_store::protocol::{claim, retry};
+use farmhand_store::protocol::{claim, retry, sweep};
 
-use crate::fixture::{Farm, expire_now, failure, one, spec, success, until_blocked};
+use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
 fn report(me: &LeaseIdentity, run: &Claimed, checkpoint: Option<&str>) -> Progress {
     Progress {
@@ -68,7 +68,7 @@ async fn a_stale_holder_moves_no_checkpoint() {
 }
 
 #[tokio::test]
-async fn an_expiry_waits_for_the_checkpoint_in_flight_and_the_next_attempt_has_it() {
+async fn a_run_whose_checkpoint_is_in_flight_is_freed_after_it_and_the_next_attempt_has_it() {
     const RECORD: &str = include_str!("../../common/store/src/sql/record_progress.sql");
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
@@ -80,16 +80,10 @@ async fn an_expiry_waits_for_the_checkpoint_in_flight_and_the_next_attempt_has_i
         .query_typed(RECORD, &[(&reports, tokio_postgres::types::Type::JSON)])
         .await
         .unwrap();
-    let (test, dead) = (farm.test.db().await, a.clone());
-    let renewals = farm.renewals("a").await;
-    let expiring = tokio::spawn(async move {
-        farmhand_store::protocol::expire(&test, "a", dead.session, dead.incarnation, renewals)
-            .await
-            .unwrap()
-    });
-    until_blocked(&farm).await;
+    expire_now(&farm, &a).await;
+    assert_eq!(farm.state(run.run_id).await.0, "running", "it is passed over");
     writer.batch_execute("COMMIT").await.unwrap();
-    expiring.await.unwrap();
+    sweep(&farm.db).await.unwrap();
     let next = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
     assert_eq!(next.checkpoint.as_deref(), Some("in flight"));
 }

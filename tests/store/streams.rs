@@ -4,7 +4,7 @@ use farmhand_core::definition::{JobSpec, StreamSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Retried, retry_run};
-use farmhand_store::protocol::{Attempt, Claimed, Finish, claim};
+use farmhand_store::protocol::{Attempt, Claimed, Finish, claim, sweep};
 use farmhand_store::streams::{
     ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
 };
@@ -110,7 +110,7 @@ async fn a_stale_holder_records_nothing() {
 }
 
 #[tokio::test]
-async fn an_expiry_waits_for_the_record_in_flight_and_the_next_attempt_knows_it() {
+async fn a_run_whose_record_is_in_flight_is_freed_after_it_and_the_next_attempt_knows_it() {
     const RECORD: &str = include_str!("../../common/store/src/sql/record_items.sql");
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
@@ -125,11 +125,10 @@ async fn an_expiry_waits_for_the_record_in_flight_and_the_next_attempt_knows_it(
         )
         .await
         .unwrap();
-    let commit = async {
-        until_blocked(&farm).await;
-        writer.batch_execute("COMMIT").await.unwrap();
-    };
-    tokio::join!(expire_now(&farm, &a), commit);
+    expire_now(&farm, &a).await;
+    assert_eq!(farm.state(run.run_id).await.0, "running", "it is passed over");
+    writer.batch_execute("COMMIT").await.unwrap();
+    sweep(&farm.db).await.unwrap();
     let next = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
     assert_eq!(next.items.unwrap().recorded, [2]);
 }
