@@ -16,7 +16,7 @@ pub enum Kind {
     NotFound,
     /// It conflicts with the current state.
     Refused,
-    /// Whoever asks may not do it.
+    /// The caller lacks a right.
     Denied,
     /// The database does not answer, or takes no writes.
     Away,
@@ -45,7 +45,7 @@ impl Asker {
     /// What to do about a right that its login lacks.
     fn lacks_a_right(self) -> &'static str {
         match self {
-            // Reading takes less, and whoever came this far may often read.
+            // A caller that lacks the right to act may often still read.
             Self::Person => {
                 "use a login that has the role farmhand_operator; an administrator gives it: GRANT farmhand_operator TO the \
                  login. docs/reference/roles.md says what each role may"

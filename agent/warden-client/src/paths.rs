@@ -53,7 +53,7 @@ impl Paths {
         &self.state_dir
     }
 
-    /// Sockets, locks and logs of the wardens; nobody else may enter it.
+    /// Socket, lock and log of the warden; nobody else may enter it.
     pub fn private_dir(&self) -> PathBuf {
         self.state_dir.join("warden")
     }

@@ -48,7 +48,7 @@ pub(crate) fn line(text: &str) {
     raw(format!("{}\n", one_line(text)).as_bytes());
 }
 
-/// A message for people, on stderr: one line, as [`line`]. Where nobody can be told, the work goes on: it may hold a lock, and its
+/// A message for people, on stderr: one line, as [`line`]. When stderr cannot be written, the work goes on: it may hold a lock, and its
 /// exit code is the work's.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().write_all(format!("{}\n", one_line(text)).as_bytes());

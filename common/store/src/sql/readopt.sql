@@ -1,4 +1,4 @@
--- The session that the wardens serve, or nothing: never another one of the same number, and never a new row. Like a
+-- The session that the warden serves, or nothing: never another one of the same number, and never a new row. Like a
 -- renewal, it needs no open epoch.
 WITH recorded AS (
     UPDATE farmhand.epoch SET longest_lease_ms = $5

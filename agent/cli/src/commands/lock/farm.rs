@@ -150,7 +150,7 @@ impl Held {
         };
         let deadline = timing.holder_deadline(granted.sent);
         let soft = timing.soft_deadline(granted.sent, GRACE);
-        // No node's: nobody takes it over.
+        // It serves no node, so no agent adopts it.
         let lease = (serving, String::new());
         let launch = Launch::new(dir.clone(), lease, deadline.0, soft.0);
         let (client, notices) = launch.start().await.map_err(not_started)?;
