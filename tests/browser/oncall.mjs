@@ -1,4 +1,5 @@
-// What an engineer on call does at night, with the clicks that it takes from the first page.
+// What an engineer on call does at night, with the clicks that it takes at most from the first page. Two more take none (main.rs): an open page says
+// that the database or its own agent is away, and recovers; a takeover shows without a reload.
 import { base, check, eventually, open, please, script } from "./browser.mjs";
 
 const counted = [];
@@ -29,7 +30,7 @@ await script(async () => {
     await eventually("the run has its output", async () => /the disk is full/.test(await text(page)));
   });
 
-  await scenario(page, "run again what failed last night", 3, async (click) => {
+  await scenario(page, "run again what failed last night, with a preview", 3, async (click) => {
     const before = Number(await please("runs broken"));
     await click("#unwell a:has-text('Last 12 hours')");
     await click("button:has-text('Run these again')");
@@ -38,7 +39,7 @@ await script(async () => {
     await eventually("there are new runs", async () => Number(await please("runs broken")) > before);
   });
 
-  await scenario(page, "cancel two hundred that wait", 3, async (click) => {
+  await scenario(page, "cancel two hundred runs that wait, with a preview", 3, async (click) => {
     await please("queue 200 held");
     await click("a:has-text('All queued and running')");
     await click("button:has-text('Cancel these')");
@@ -54,20 +55,20 @@ await script(async () => {
     await eventually("it says which label fits no node", async () => /gpu/.test(await text(page)));
   });
 
-  await scenario(page, "who changed it", 2, async (click) => {
+  await scenario(page, "who changed a job", 2, async (click) => {
     await click("nav a:has-text('Jobs')");
     await click("a:has-text('broken')");
     await eventually("its revisions say who", async () => /@/.test(await text(page, "#definition")));
   });
 
-  await scenario(page, "only the jobs of a label", 2, async (click) => {
+  await scenario(page, "the jobs of a label", 2, async (click) => {
     await click("nav a:has-text('Jobs')");
     await page.fill("input[name=label]", "gpu=yes");
     await click("form.filter button");
     await eventually("one job is left", async () => (await page.locator("tr[data-row]").count()) === 1);
   });
 
-  await scenario(page, "a node dies: what it held, and where that runs now", 2, async (click) => {
+  await scenario(page, "a node died: what it held", 2, async (click) => {
     const run = await please("submit long");
     const holder = await eventually("it runs", async () => (await please(`holder ${run}`)) || false);
     await please(`kill ${holder}`);
@@ -83,7 +84,7 @@ await script(async () => {
   const hangs = await please("slow sleeper");
   const longer = `#verdict a:has-text('run ${hangs} ')`;
 
-  await scenario(page, "longer than usual", 1, async (click) => {
+  await scenario(page, "it runs for longer than usual: which, and what is usual", 1, async (click) => {
     await eventually("the first page names the run", async () => {
       await page.goto(base);
       return (await page.locator(longer).count()) > 0;
@@ -92,7 +93,7 @@ await script(async () => {
     await eventually("it says what is usual", async () => /longer than usual: 95 of 100/.test(await text(page)));
   });
 
-  await scenario(page, "a command hangs: found, and ended", 3, async (click) => {
+  await scenario(page, "a command hangs: found from the first page, and ended", 3, async (click) => {
     await click(longer);
     await click("#run-head button:has-text('Cancel'), #run-head a:has-text('Cancel')");
     await click("#ask button.bad, #ask button.main");
@@ -100,7 +101,7 @@ await script(async () => {
     await eventually("its page says by whom", async () => /Cancelled by/.test(await text(page)));
   });
 
-  await scenario(page, "flapping: a node comes and goes", 1, async (click) => {
+  await scenario(page, "a node comes and goes: which, and how often", 1, async (click) => {
     await please("flap n1");
     await eventually("the verdict names it", async () => {
       await page.goto(base);
@@ -111,7 +112,7 @@ await script(async () => {
   });
 
   await please("turns moody");
-  await scenario(page, "flapping: a job succeeds and fails by turns", 1, async (click) => {
+  await scenario(page, "a job succeeds and fails by turns: its last 30 ends, in the list of jobs", 1, async (click) => {
     await click("nav a:has-text('Jobs')");
     const marks = page.locator("tr[data-row]:has-text('moody') .strip");
     await eventually("its last ends stand in its row", async () => (await marks.count()) === 1);
@@ -131,7 +132,7 @@ await script(async () => {
     });
   });
 
-  await scenario(page, "find a text in what the last runs of a job printed", 4, async (click) => {
+  await scenario(page, "find a text in the output of a job's last runs, and open the line", 4, async (click) => {
     await click("nav a:has-text('Jobs')");
     await click("a:has-text('broken')");
     await page.fill("input[name=q]", "disk is full");
@@ -140,7 +141,7 @@ await script(async () => {
     await eventually("the line is shown", async () => /the disk is full/.test(await text(page, ".log")));
   });
 
-  await scenario(page, "why it did not run last night", 3, async (click) => {
+  await scenario(page, "why it did not run last night, for an instant that is typed", 3, async (click) => {
     await click("nav a:has-text('Jobs')");
     await click("a:has-text('nightly')");
     const night = new Date(Date.now() - 86400000).toISOString().slice(0, 10);

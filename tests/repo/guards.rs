@@ -41,7 +41,7 @@ fn the_page_of_guards_says_what_was_found_and_nothing_survives() {
     let list: List = toml::from_str(&read("tests/guards/guards.toml")).expect("a list of guards");
     let results: BTreeMap<String, Found> =
         serde_json::from_str(&read("tests/guards/results.json")).expect("what was found");
-    let page = read("docs/lab/guards.md");
+    let page = read("tests/guards/guards.md");
     for guard in &list.guard {
         let by = match (results.get(&guard.name), &guard.made_up_by) {
             (None, _) => "not tried yet".to_owned(),
@@ -52,7 +52,7 @@ fn the_page_of_guards_says_what_was_found_and_nothing_survives() {
         let row = format!("| {} | {} | {by} |", guard.name, guard.without);
         assert!(
             page.contains(&row),
-            "docs/lab/guards.md lacks {row:?}: `tests/guards/run --page` writes it"
+            "tests/guards/guards.md lacks {row:?}: `tests/guards/run --page` writes it"
         );
     }
 }

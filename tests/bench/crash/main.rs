@@ -5,7 +5,7 @@
 //! One agent at rest, and the same agent with such a job, each for a minute unless told otherwise. The job has the
 //! default `retry`, which ends at a round every 150 to 300 s; the measured time has one whole round in it, so that
 //! the difference is what a round costs, and what that is per minute at the shortest pause. CPU is that of agent,
-//! reaper and warden, by their CPU clocks; statements are what the agent itself counts. `docs/lab/method.md` says more.
+//! reaper and warden, by their CPU clocks; statements are what the agent itself counts. `tests/bench/README.md` says more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

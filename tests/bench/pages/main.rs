@@ -4,7 +4,7 @@
 //!
 //! One agent serves them over the loopback; each is asked for TIMES times (30), one after the other, from connecting to
 //! the last byte. Then runs are claimed and finished, in turns without readers, beside four that load a page a
-//! second each, and beside four that ask as fast as they are answered. `docs/lab/method.md` says more.
+//! second each, and beside four that ask as fast as they are answered. `tests/bench/README.md` says more.
 
 mod claims;
 mod client;

@@ -4,7 +4,7 @@
 //!
 //! Two agents with free slots, one submit at a time in a transaction of its own, the next when the run before has
 //! been recorded as succeeded. The clock is CLOCK_BOOTTIME: read before the statement is sent, and by the command
-//! as the first thing that its program does, before `main`. `docs/lab/method.md` says more.
+//! as the first thing that its program does, before `main`. `tests/bench/README.md` says more.
 
 use std::collections::HashMap;
 use std::path::Path;
