@@ -18,7 +18,7 @@ async fn after_an_agents_crash_the_next_one_finds_the_same_attempt_and_all_its_o
     let pid = farmer.spawn(request).await;
     farmer.file(id(1, 1), "up").await;
     let identity = farmer.client.identity().clone();
-    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), "n1")
+    let (client, notices) = WardenClient::connect(farmer.dir.path(), None, "n1")
         .await
         .unwrap()
         .expect("it lives on");
@@ -47,7 +47,7 @@ async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
     request.extra = serde_json::json!({ "job": "report" });
     farmer.run(request).await;
     for _ in 0..2 {
-        let found = WardenClient::connect_existing(farmer.dir.path(), "n1")
+        let found = WardenClient::connect(farmer.dir.path(), None, "n1")
             .await
             .unwrap();
         (farmer.client, farmer.notices) = found.unwrap();
@@ -100,7 +100,7 @@ async fn attempts_of_which_more_is_noted_than_an_answer_holds_are_all_listed() {
 async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
-    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), "n1")
+    let (newer, _notices) = WardenClient::connect(farmer.dir.path(), None, "n1")
         .await
         .unwrap()
         .unwrap();
@@ -121,7 +121,7 @@ async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
 #[tokio::test]
 async fn an_agent_of_another_node_is_refused_and_takes_nothing_over() {
     let farmer = Farmer::new().await;
-    let connect = |address| WardenClient::connect_existing(farmer.dir.path(), address);
+    let connect = |address| WardenClient::connect(farmer.dir.path(), None, address);
     match connect("n2").await {
         Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
             assert_eq!(
@@ -152,7 +152,7 @@ async fn asking_who_is_there_takes_nothing_over() {
 async fn that_no_warden_lives_is_told_only_when_it_is_certain() {
     let dir = state_dir();
     assert!(
-        WardenClient::connect_existing(dir.path(), "n1")
+        WardenClient::connect(dir.path(), None, "n1")
             .await
             .unwrap()
             .is_none()
@@ -160,7 +160,7 @@ async fn that_no_warden_lives_is_told_only_when_it_is_certain() {
     let farmer = Farmer::new().await;
     farmer.kill_warden().await;
     assert!(
-        WardenClient::connect_existing(farmer.dir.path(), "n1")
+        WardenClient::connect(farmer.dir.path(), None, "n1")
             .await
             .unwrap()
             .is_none()
@@ -179,7 +179,7 @@ async fn a_stopped_warden_is_no_answer_and_can_be_ended() {
     let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     // SAFETY: a process this test started.
     unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGSTOP) };
-    let refused = WardenClient::connect_existing(farmer.dir.path(), "n1").await;
+    let refused = WardenClient::connect(farmer.dir.path(), None, "n1").await;
     let Err(WardenError::NoAnswer { proof: Some(proof) }) = refused else {
         panic!("{refused:?}")
     };

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use farmhand_os::accounts::{self, Account};
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{Bounds, WardenClient};
+use farmhand_warden_client::{Bounds, WardenClient, prepare};
 
 use crate::harness::{Farmer, id, needs_root, policy, sh};
 
@@ -160,7 +160,7 @@ async fn when_the_bounds_are_gone_an_agent_without_rights_starts_nothing_more() 
     let signed = Vec::new();
     assert!(ask(&mut agent, Request::Note { trusted_keys, signed }).is_err());
     // Whoever else has root's rights takes it over, and is held to nothing.
-    let (client, _notices) = WardenClient::connect_existing(farmer.paths().state_dir(), "n1")
+    let (client, _notices) = WardenClient::connect(farmer.paths().state_dir(), None, "n1")
         .await
         .unwrap()
         .unwrap();
@@ -173,18 +173,18 @@ async fn when_the_bounds_are_gone_an_agent_without_rights_starts_nothing_more() 
 async fn runs_that_are_a_link_or_somebody_elses_are_not_given_to_the_agents_group() {
     let farmer = bounded("users = ['*']").await;
     let (paths, outside) = (farmer.paths(), farmer.dir.path().join("outside"));
-    paths.prepare().unwrap();
+    prepare(&paths).unwrap();
     let found = std::fs::metadata(paths.runs()).unwrap();
     assert_eq!((found.gid(), found.mode() & 0o7777), (account(AGENT).gid, 0o751));
     std::fs::remove_dir(paths.runs()).unwrap();
     std::fs::create_dir(&outside).unwrap();
     std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o700)).unwrap();
     symlink(&outside, paths.runs()).unwrap();
-    assert!(paths.prepare().unwrap_err().to_string().contains("no link"));
+    assert!(prepare(&paths).unwrap_err().to_string().contains("no link"));
     std::fs::remove_file(paths.runs()).unwrap();
     std::fs::rename(&outside, paths.runs()).unwrap();
     std::os::unix::fs::chown(paths.runs(), Some(account(AGENT).uid), None).unwrap();
-    assert!(paths.prepare().is_err());
+    assert!(prepare(&paths).is_err());
     let found = std::fs::metadata(paths.runs()).unwrap();
     assert_eq!((found.gid(), found.mode() & 0o7777), (0, 0o700));
 }

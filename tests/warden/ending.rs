@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use farmhand_core::definition::Isolation;
+use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns};
+use farmhand_warden_client::Notice;
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{MILLISECOND, Notice, SECOND, boottime_ns};
 
 use super::harness::*;
 

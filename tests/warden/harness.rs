@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::Command;
+use farmhand_os::clock::{MILLISECOND, boottime_ns};
 use farmhand_tests::processes;
 use farmhand_warden_client::wire::*;
 use farmhand_warden_client::{
-    Gone, Item, Launch, MILLISECOND, Notice, Notices, OutputReader, Paths, Stream, WardenClient, boottime_ns,
+    Gone, Item, Launch, Notice, Notices, OutputReader, Paths, Stream, WardenClient,
 };
 use tempfile::TempDir;
 use uuid::Uuid;

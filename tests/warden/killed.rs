@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use farmhand_core::definition::Isolation;
+use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns};
 use farmhand_tests::freezer::Frozen;
+use farmhand_warden_client::Gone;
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{Gone, MILLISECOND, SECOND, boottime_ns};
 
 use super::harness::*;
 
@@ -189,7 +190,7 @@ async fn the_guard_ends_what_a_warden_in_uninterruptible_sleep_runs_at_the_end_o
         assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
         assert!(!alive(identity.reaper_pid));
         // Its lock holds up nobody, and its socket is not answered for it.
-        let again = farmhand_warden_client::WardenClient::connect_existing(farmer.dir.path(), "n1").await;
+        let again = farmhand_warden_client::WardenClient::connect(farmer.dir.path(), None, "n1").await;
         assert!(again.unwrap().is_none());
         let next = launch(farmer.dir.path()).start().await.unwrap().0;
         next.spawn(sh(id(3, 1), "true")).await.unwrap();

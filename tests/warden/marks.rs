@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_warden_client::MILLISECOND;
+use farmhand_os::clock::MILLISECOND;
 use farmhand_warden_client::wire::*;
 
 use super::harness::*;
@@ -77,7 +77,7 @@ async fn the_end_of_a_job_kills_no_process_of_another_user_that_carries_its_mark
         .spawn(orphans(&farmer, FORGER, "daemon", VICTIM, 1, "sleep 1000"))
         .await;
     let forged = orphan(&farmer, FORGER).await;
-    let asked = farmhand_warden_client::boottime_ns();
+    let asked = farmhand_os::clock::boottime_ns();
     farmer
         .client
         .kill(VICTIM, GRACE, KillReason::Cancel)

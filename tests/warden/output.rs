@@ -149,7 +149,7 @@ async fn run_directories_may_be_on_a_file_system_of_their_own() {
     let run_dir = farmer.paths().run_dir(id(1, 1));
     assert_eq!(output.stdout.trim(), run_dir.display().to_string());
     // The next agent finds both.
-    let found = WardenClient::connect_existing(base.path(), "n1").await;
+    let found = WardenClient::connect(base.path(), None, "n1").await;
     (farmer.client, farmer.notices) = found.unwrap().unwrap();
     assert_eq!(farmer.ended(id(1, 1)).await.1.stdout, output.stdout);
     assert_eq!(

@@ -4,8 +4,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use farmhand_core::definition::Isolation;
+use farmhand_os::clock::{MILLISECOND, boottime_ns};
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{MILLISECOND, WardenClient, WardenError, boottime_ns};
+use farmhand_warden_client::{WardenClient, WardenError};
 
 use super::harness::*;
 

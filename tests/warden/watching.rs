@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use farmhand_core::definition::{ChildLimit, Isolation};
+use farmhand_os::clock::{MILLISECOND, boottime_ns};
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{Item, MILLISECOND, Notice, OutputReader, Stream, WardenClient, boottime_ns};
+use farmhand_warden_client::{Item, Notice, OutputReader, Stream, WardenClient};
 
 use super::harness::*;
 
@@ -153,7 +154,7 @@ async fn what_an_agent_did_not_confirm_is_told_to_the_next_one() {
     farmer.spawn(request).await;
     while !matches!(farmer.notice().await, Notice::Event(Event::ChildKilled { .. })) {}
     let next = async |farmer: &mut Farmer| {
-        let found = WardenClient::connect_existing(farmer.dir.path(), "n1").await;
+        let found = WardenClient::connect(farmer.dir.path(), None, "n1").await;
         (farmer.client, farmer.notices) = found.unwrap().expect("it lives on");
     };
     next(&mut farmer).await;
@@ -197,7 +198,7 @@ async fn a_warden_without_an_agent_sleeps_while_a_command_reports_progress() {
         "for n in $(seq 30); do sleep 0.1; echo >&3; done; echo over >$FARMHAND_RUN_DIR/over; sleep 1000";
     farmer.spawn(sh(id(1, 1), script)).await;
     // The last agent, which is gone at once.
-    drop(WardenClient::connect_existing(farmer.dir.path(), "n1").await);
+    drop(WardenClient::connect(farmer.dir.path(), None, "n1").await);
     let warden = farmer.client.identity().warden_pid;
     let before = computed(warden);
     farmer.file(id(1, 1), "over").await;

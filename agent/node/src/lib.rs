@@ -5,7 +5,6 @@
 mod agent;
 mod alone;
 mod bell;
-mod beneath;
 pub mod config;
 mod context;
 mod dbclock;

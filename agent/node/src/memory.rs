@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use farmhand_core::lease::{Database, MAX_REMEMBERED_EPOCH, Remembered};
 use farmhand_store::protocol::Claimed;
 
-use crate::beneath;
 use farmhand_os::machine;
+use farmhand_os::open_beneath;
 
 const FILE: &str = "database.json";
 const LONGEST: u64 = 1 << 16;
@@ -128,7 +128,7 @@ impl Memory {
 
 fn left(dir: &Path) -> Option<Remembered> {
     let mut text = Vec::new();
-    let file = beneath::open(dir, FILE).ok()?;
+    let file = open_beneath::open(dir, FILE).ok()?;
     let read = file.take(LONGEST).read_to_end(&mut text);
     let left = read.map_err(|e| e.to_string()).and_then(|_| {
         let left: Remembered = serde_json::from_slice(&text).map_err(|e| e.to_string())?;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use farmhand_core::definition::Command;
 
-use super::trusted::real;
-use super::{UserRules, matches};
+use crate::glob::matches;
+use crate::root_owned::real;
+use crate::rules::UserRules;
 
 /// PATH of a program that was held against `commands`, whatever the definition says.
 pub const SECURE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -11,12 +11,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::process::Command;
 
-use super::client::{Notices, WardenClient, WardenError};
-use super::hello::{broken, dial};
-use super::paths::{Paths, named};
-use super::proof::PidFd;
-use super::wire::Serving;
-use crate::privsep;
+use crate::death::PidFd;
+use crate::helper;
+use crate::paths::{Paths, named};
+use crate::privilege::prepare;
+use crate::socket::{Notices, WardenClient, WardenError, broken, dial};
+use crate::wire::Serving;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A log longer than this is started anew.
@@ -71,7 +71,7 @@ impl Launch {
             )));
         }
         let paths = Paths::new(&self.state_dir);
-        let stream = match privsep::here() {
+        let stream = match helper::here() {
             Some(helper) => {
                 let (deadline, soft) = (self.deadline_ns, self.soft_ns);
                 let lease = (self.serving, self.address.clone());
@@ -89,7 +89,7 @@ impl Launch {
         if let (Err(e), Some(peer)) = (&said, peer)
             && !matches!(e, WardenError::Refused(_))
         {
-            let _ = match privsep::here() {
+            let _ = match helper::here() {
                 Some(helper) => helper.kill(peer.pid()),
                 None => peer.kill(),
             };
@@ -100,7 +100,7 @@ impl Launch {
     /// Starts reaper and warden and connects to it.
     pub async fn up(&self) -> Result<UnixStream, WardenError> {
         let paths = Paths::new(&self.state_dir);
-        paths.prepare().map_err(|e| broken(&paths, e))?;
+        prepare(&paths).map_err(|e| broken(&paths, e))?;
         self.spawn_guard(&paths).await?;
         dial(&paths).await.map_err(|e| broken(&paths, e))
     }

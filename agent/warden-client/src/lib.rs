@@ -3,33 +3,23 @@
 
 #![warn(unreachable_pub)]
 
-pub mod census;
-pub mod cgroup;
-mod client;
-pub mod clock;
-mod gone;
-mod hello;
+pub mod death;
+mod engine_record;
+pub mod helper;
 mod launch;
-pub mod lock;
-pub mod mark;
 pub mod output;
 pub mod paths;
 pub mod privilege;
-pub mod privsep;
-mod proof;
-mod reader;
 pub mod request;
-pub mod sweep;
+mod socket;
 pub mod wire;
 
-pub use client::{Notice, Notices, WardenClient, WardenError};
-pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
-pub use gone::Gone;
+pub use death::lock::is_alive;
+pub use death::{PidFd, ProofOfDeath, nobody_lives};
+pub use engine_record::EngineRecord;
+pub use helper::Gone;
 pub use launch::Launch;
-pub use lock::is_alive;
-pub use output::Stream;
+pub use output::{Item, OutputReader, Stream};
 pub use paths::Paths;
-pub(crate) use paths::{readable_file, regroup};
-pub use privilege::Bounds;
-pub use proof::{PidFd, ProofOfDeath, nobody_lives};
-pub use reader::{Item, OutputReader};
+pub use privilege::{Bounds, prepare};
+pub use socket::{Notice, Notices, WardenClient, WardenError};

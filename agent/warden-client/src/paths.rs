@@ -14,16 +14,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
-use super::privilege::Bounds;
-use super::wire::AttemptId;
-use crate::privsep;
+use crate::helper;
+use crate::wire::AttemptId;
 use farmhand_os::removal;
 
 /// Where a warden and its attempts have their files.
@@ -73,7 +70,7 @@ impl Paths {
         self.private_dir().join("seen-serials")
     }
 
-    /// See [`Bounds`].
+    /// See [`crate::Bounds`].
     pub fn bounds(&self) -> PathBuf {
         self.private_dir().join("bounds")
     }
@@ -123,7 +120,7 @@ impl Paths {
 
     /// Removes an ended attempt's directory: its output and its run directory. What cannot be removed is put aside.
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
-        if let Some(helper) = privsep::here() {
+        if let Some(helper) = helper::here() {
             return helper.remove(id);
         }
         // Most are empty, and to look into them is most of the work.
@@ -150,65 +147,6 @@ impl Paths {
     pub fn run_dir(&self, id: AttemptId) -> PathBuf {
         self.attempt_dir(id).join("dir")
     }
-
-    /// Makes what is missing. The private directory must be ours alone.
-    pub fn prepare(&self) -> io::Result<()> {
-        let make = |path: &Path, mode| match fs::DirBuilder::new().mode(mode).create(path) {
-            // The umask may have taken the passing-through away.
-            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(named(error, path)),
-        };
-        if let Some(parent) = self.state_dir.parent() {
-            fs::create_dir_all(parent).map_err(|e| named(e, parent))?;
-        }
-        make(&self.state_dir, 0o711)?;
-        make(&self.runs(), 0o711)?;
-        make(&self.memory(), 0o700)?;
-        let private = self.private_dir();
-        make(&private, 0o700)?;
-        let found = fs::metadata(&private).map_err(|e| named(e, &private))?;
-        let us = rustix::process::geteuid().as_raw();
-        if found.uid() != us || found.mode() & 0o077 != 0 {
-            return Err(io::Error::other(format!(
-                "{} must belong to uid {us} with mode 0700; it belongs to uid {} with mode {:04o}",
-                private.display(),
-                found.uid(),
-                found.mode() & 0o7777
-            )));
-        }
-        // A directory from an earlier time is brought into line, whoever the agent has become.
-        if let Some(bounds) = Bounds::now(self)? {
-            let runs = self.runs();
-            if !regroup(&runs, bounds.agent.gid, 0o751)? {
-                let why = format!(
-                    "{} must be a directory of uid {us}'s, and no link",
-                    runs.display()
-                );
-                return Err(io::Error::other(why));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Gives what is ours to a group; false: it is somebody else's, a link, or gone.
-pub(crate) fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
-    // A FIFO would be waited for.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
-        other => fs::File::from(other.map_err(|e| named(e.into(), path))?),
-    };
-    let given = || {
-        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
-            return Ok(false);
-        }
-        fchown(&file, None, Some(gid))?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        Ok(true)
-    };
-    given().map_err(|e| named(e, path))
 }
 
 /// The group that may read what is in a directory, if one may: the agent's, where that has no rights.

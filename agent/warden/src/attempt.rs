@@ -13,10 +13,10 @@ use super::progress::{Progress, Said};
 use super::redact::Hidden;
 use super::spawn::Started;
 use super::{launch, secrets};
+use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use farmhand_os::reap::{Reaped, Usage};
 use farmhand_os::removal;
-use farmhand_warden_client::cgroup::Group;
-use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
+use farmhand_warden_client::death::cgroup::Group;
 use farmhand_warden_client::output::{OutputWriter, Stream};
 use farmhand_warden_client::wire::*;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::timer::KernelFence;
 use farmhand_os::alarm::Alarm;
+use farmhand_os::clock::{SECOND, boottime_ns};
 use farmhand_os::fork::in_child;
-use farmhand_warden_client::cgroup;
-use farmhand_warden_client::clock::{SECOND, boottime_ns};
+use farmhand_warden_client::death::cgroup;
 use farmhand_warden_client::paths::Paths;
 
 /// Answers for the user that asks, from the cgroup it asks in.

@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use super::attempt::Attempt;
 use super::tree;
 use super::warden::Warden;
+use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use farmhand_os::process::{self, Stat};
-use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use farmhand_warden_client::output::Stream;
 use farmhand_warden_client::wire::{AttemptId, ChildKill, KillWhy};
 

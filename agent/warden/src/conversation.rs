@@ -5,7 +5,7 @@ use std::io;
 use super::log;
 use super::server::{Connection, OUT_LOW};
 use super::warden::Warden;
-use farmhand_warden_client::clock::{boottime_ns, wall_ms};
+use farmhand_os::clock::{boottime_ns, wall_ms};
 use farmhand_warden_client::wire::*;
 
 /// The agent, one that it supersedes, and a few that only ask who is there.

@@ -13,7 +13,7 @@ use super::server::Connection;
 use super::timer::KernelFence;
 use super::warden::Warden;
 use farmhand_os::alarm::Alarm;
-use farmhand_warden_client::clock::{SECOND, boottime_ns};
+use farmhand_os::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::{AttemptId, Serving, SpawnRequest, Stage, StartFailure};
 

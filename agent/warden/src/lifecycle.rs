@@ -6,7 +6,7 @@
 //!    └────── main process ended, tree empty ──────────────────────────── ┘
 //! ```
 
-use farmhand_warden_client::clock::{MILLISECOND, SECOND};
+use farmhand_os::clock::{MILLISECOND, SECOND};
 use farmhand_warden_client::wire::{KillReason, State};
 
 /// The warden ends an attempt this long before its hard end, so that the kernel need not.

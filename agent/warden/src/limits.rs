@@ -5,9 +5,9 @@ use super::attempt::Attempt;
 use super::lifecycle::Happened;
 use super::tree;
 use super::warden::{WATCH_LIMITS, Warden};
+use farmhand_os::clock::boottime_ns;
 use farmhand_os::process;
-use farmhand_warden_client::cgroup::Group;
-use farmhand_warden_client::clock::boottime_ns;
+use farmhand_warden_client::death::cgroup::Group;
 use farmhand_warden_client::wire::{AttemptId, KillReason};
 
 impl Attempt {

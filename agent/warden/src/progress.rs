@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::poller::{Channel, Poller, Source};
 use farmhand_core::stream::MAX_CHECKPOINT;
-use farmhand_warden_client::clock::{MILLISECOND, SECOND};
+use farmhand_os::clock::{MILLISECOND, SECOND};
 
 /// As much as a pipe holds, unless its writer made it larger.
 const READ_SIZE: usize = 64 << 10;

@@ -16,10 +16,10 @@ use super::args::Args;
 use super::log;
 use farmhand_core::lease::BootInstant;
 use farmhand_os::alarm::Alarm;
+use farmhand_os::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::Gone;
-use farmhand_warden_client::clock::{SECOND, boottime_ns};
+use farmhand_warden_client::death::{cgroup, lock, sweep};
 use farmhand_warden_client::paths::Paths;
-use farmhand_warden_client::{cgroup, lock, sweep};
 
 /// Another reaper may still be ending its processes.
 const LOCK_WITHIN: u64 = sweep::GIVE_UP_AFTER + 5 * SECOND;

@@ -4,8 +4,8 @@ use super::attempt::Attempt;
 use super::lifecycle::Happened;
 use super::tree;
 use super::warden::Warden;
+use farmhand_os::clock::boottime_ns;
 use farmhand_os::reap;
-use farmhand_warden_client::clock::boottime_ns;
 use farmhand_warden_client::wire::AttemptId;
 
 /// Orphans reaped in one turn of the loop. A job can make more of them as fast as they go, for as long as it likes.

@@ -12,12 +12,12 @@ use super::spawn::NotMade;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
 use farmhand_os::accounts::Account;
+use farmhand_os::clock::{MILLISECOND, boottime_ns, wall_ms};
 use farmhand_os::removal;
-use farmhand_warden_client::census::Member;
-use farmhand_warden_client::cgroup::Group;
-use farmhand_warden_client::clock::{MILLISECOND, boottime_ns, wall_ms};
+use farmhand_warden_client::Bounds;
+use farmhand_warden_client::death::census::Member;
+use farmhand_warden_client::death::cgroup::Group;
 use farmhand_warden_client::output::OutputWriter;
-use farmhand_warden_client::privilege::Bounds;
 use farmhand_warden_client::wire::*;
 
 impl Attempt {
@@ -286,7 +286,7 @@ impl Warden {
             Ok(started) => started,
             Err(not_made) => {
                 if let Some(group) = &group {
-                    let _ = farmhand_warden_client::cgroup::remove(group.path());
+                    let _ = farmhand_warden_client::death::cgroup::remove(group.path());
                 }
                 let busy = [Some(libc::EAGAIN), Some(libc::ENOMEM)];
                 return match not_made {

@@ -12,7 +12,7 @@ use super::child;
 use super::launch::{Failed, Launch, Setting};
 use super::memory::HeapWithheld;
 use super::plan::{Plan, fd};
-use farmhand_warden_client::cgroup::Entry;
+use farmhand_warden_client::death::cgroup::Entry;
 
 /// The warden's ends of a started attempt. All but `stdin` are readable, none blocks.
 #[derive(Debug)]

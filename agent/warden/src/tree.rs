@@ -7,7 +7,7 @@ use farmhand_core::definition::Isolation;
 use super::attempt::Attempt;
 use farmhand_os::process::{self, Stat};
 use farmhand_os::reap;
-use farmhand_warden_client::cgroup;
+use farmhand_warden_client::death::cgroup;
 
 /// Every process of the tree that can be seen. `census`: those found by descent.
 pub(crate) fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {

@@ -9,7 +9,7 @@ use farmhand_core::claimed::{Claimed, Kind, Signed};
 use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::lease::BootInstant;
 use farmhand_policy::trust::{Refused, Seen, Trust};
-use farmhand_warden_client::privilege::Bounds;
+use farmhand_warden_client::Bounds;
 use farmhand_warden_client::request::{self, Assignment};
 use farmhand_warden_client::wire::{Order, Refusal, Reply, SpawnRequest, Stage, StartFailure};
 

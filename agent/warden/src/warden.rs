@@ -20,12 +20,12 @@ use super::{child, log, tree};
 use farmhand_core::lease::BootInstant;
 use farmhand_os::accounts::Listed;
 use farmhand_os::alarm::Alarm;
+use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns};
 use farmhand_os::reap;
 use farmhand_os::signal::Signals;
 use farmhand_policy::trust::Seen;
-use farmhand_warden_client::census::Census;
-use farmhand_warden_client::cgroup::{self, Parent};
-use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns};
+use farmhand_warden_client::death::census::Census;
+use farmhand_warden_client::death::cgroup::{self, Parent};
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::*;
 

@@ -1,14 +1,30 @@
-//! The one clock that lease decisions use: CLOCK_BOOTTIME, which runs through suspend and never steps.
+//! The two clocks: CLOCK_BOOTTIME, which decides, runs through suspend and never steps; and the wall clock, for people.
 
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, CLOCK_RATE_TOLERANCE_PPM};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, in nanoseconds since boot.
+/// In nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
+/// In nanoseconds.
+pub const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// Now, in nanoseconds since boot. No administrator can set it: every deadline in this product is a value of this clock.
+pub fn boottime_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The same.
 pub fn boot_now() -> BootInstant {
-    let t = clock_gettime(ClockId::Boottime);
-    BootInstant(u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0))
+    BootInstant(boottime_ns())
+}
+
+/// Wall clock, milliseconds since the epoch. For people to read; nothing is decided with it.
+pub fn wall_ms() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
 /// Half of the clock rate tolerance (ρ/2): a machine slewed by more expires nobody and holds shorter leases.

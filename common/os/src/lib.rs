@@ -6,6 +6,7 @@ pub mod clock;
 pub mod fork;
 pub mod machine;
 pub mod memory;
+pub mod open_beneath;
 pub mod path_hash;
 pub mod process;
 pub mod random;

@@ -8,7 +8,7 @@ use farmhand_core::redact::{MASK, Redactor, SHORTEST, Secrets};
 use farmhand_core::sanitize::Visible;
 use farmhand_core::stream::{Line, Lines, MAX_LINE, Tail};
 use farmhand_node::runlog::lines::Lines as LogLines;
-use farmhand_warden_client::mark::SentSoFar;
+use farmhand_warden_client::output::SentSoFar;
 use farmhand_warden_client::{Item, Stream};
 
 use super::input::{parts, pieces};

@@ -16,7 +16,8 @@ use super::{Exit, Failure, Outcome, out, settings};
 use farmhand_node::config::{AgentConfig, TlsFiles};
 use farmhand_node::notify::PingUrl;
 use farmhand_node::{AgentError, Ended, Reload, Served};
-use farmhand_warden_client::privsep::{self, Files, Purpose, Wanted};
+use farmhand_warden_client::helper::{self, Files, Purpose};
+use farmhand_warden_client::privilege::{self, Wanted};
 use farmhand_web::{App, Definitions, Part, Serving, Tls};
 
 /// Threads for what blocks: files, names of hosts.
@@ -119,14 +120,14 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     config.state_dir = std::path::absolute(&config.state_dir)?;
     // With whatever files the URL names, which only root may be able to read.
     let database =
-        DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(privsep::text_as_root);
+        DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(helper::text_as_root);
     let rows_database = other_database(config.rows_database_url.as_deref(), Login::Rows)?;
     let definitions = other_database(config.definitions_database_url.as_deref(), Login::Definitions)?;
     if let Some(name) = &config.user {
         let of = |database: &Option<DbConfig>| database.as_ref().map(DbConfig::files).unwrap_or_default();
         let of_databases = [database.files(), of(&rows_database), of(&definitions)];
         let files = own_files(args, &env, &config, of_databases);
-        privsep::begin(&wanted(&config), name, files)
+        privilege::begin(&wanted(&config), name, files)
             .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
     }
     // A change of user may have made it visible again.
@@ -174,7 +175,7 @@ pub(super) fn other_database(url: Option<&str>, login: Login) -> Result<Option<D
         }
         other => other.into(),
     })?;
-    Ok(config.map(|config| config.with_files_read(privsep::text_as_root)))
+    Ok(config.map(|config| config.with_files_read(helper::text_as_root)))
 }
 
 /// The agent, and on its port the API and the page.
@@ -238,7 +239,7 @@ fn text_of(file: &Path, part: Part) -> std::io::Result<String> {
         Part::Certificate => Purpose::Certificate,
         Part::Key => Purpose::CertificateKey,
     };
-    privsep::text_of(file, purpose)
+    helper::text_of(file, purpose)
 }
 
 /// SIGHUP reads the certificate again too.

@@ -8,7 +8,7 @@ use farmhand_control::{Asker, of_store};
 use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 
 use super::{Failure, settings, terminal};
-use farmhand_warden_client::privsep::{self, Purpose};
+use farmhand_warden_client::helper::{self, Purpose};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DatabaseArgs {
@@ -118,7 +118,7 @@ pub(crate) fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf>
 
 /// What a unit's `LoadCredential=database-url:FILE` hands over; an empty one counts as none.
 fn credential(env: &BTreeMap<String, String>) -> Option<String> {
-    let text = privsep::text_of(&credential_file(env)?, Purpose::Database).ok()?;
+    let text = helper::text_of(&credential_file(env)?, Purpose::Database).ok()?;
     Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Living {
 pub(super) async fn warden(ctx: &Context, last: Option<Serving>) -> Result<Option<Living>, AgentError> {
     let dir = &ctx.config.state_dir;
     loop {
-        match WardenClient::connect_serving(dir, last, &ctx.config.address).await {
+        match WardenClient::connect(dir, last, &ctx.config.address).await {
             Ok(Some((client, notices))) => return Ok(Some(Living { client, notices })),
             // Before the session is opened, which may have to wait for the end of the last one.
             Ok(None) => {

@@ -36,8 +36,7 @@ use farmhand_policy::trust::Trust;
 use farmhand_telemetry::Health;
 use farmhand_telemetry::events::{Event, Events};
 use farmhand_telemetry::metrics::Metrics;
-use farmhand_warden_client::Paths;
-use farmhand_warden_client::privsep;
+use farmhand_warden_client::{Paths, helper, prepare};
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
@@ -124,14 +123,13 @@ pub async fn run(
     serve: Serve,
 ) -> Result<Ended, AgentError> {
     let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
-    if privsep::here().is_none() {
-        Paths::new(&config.state_dir)
-            .prepare()
+    if helper::here().is_none() {
+        prepare(&Paths::new(&config.state_dir))
             .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     }
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
     // With a helper they have been looked at, by root; they need not be for everybody to read.
-    if privsep::here().is_none() {
+    if helper::here().is_none() {
         check_policy(config.policy.as_deref())?;
         if let Some(file) = &config.trusted_keys {
             Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
@@ -241,7 +239,7 @@ fn check_policy(file: Option<&Path>) -> Result<(), AgentError> {
 }
 
 async fn helper_gone() {
-    match privsep::here() {
+    match helper::here() {
         Some(helper) => helper.is_gone().await,
         None => std::future::pending().await,
     }

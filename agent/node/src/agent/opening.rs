@@ -22,9 +22,8 @@ use crate::warden_link::WardenLink;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::machine;
 use farmhand_telemetry::events::Event;
-use farmhand_warden_client::Paths;
-use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Serving};
+use farmhand_warden_client::{Paths, privilege};
 
 /// A session of this node: the one its warden serves, or a new one. After the `last` one of this agent always a new one.
 pub(super) async fn begin(
@@ -92,7 +91,7 @@ fn spawn_boot(ctx: &Arc<Context>, me: &LeaseIdentity) {
 /// The warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
 fn unbound(ctx: &Context) -> Result<(), AgentError> {
     let dir = &ctx.config.state_dir;
-    privsep::without(dir).map_err(|e| setup(format!("state directory {}", dir.display()), e))
+    privilege::without(dir).map_err(|e| setup(format!("state directory {}", dir.display()), e))
 }
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.

@@ -17,7 +17,7 @@ use super::{LIMIT, post, secrets};
 use crate::context::Context;
 use farmhand_telemetry::events::{Event, Told};
 use farmhand_telemetry::snapshot;
-use farmhand_warden_client::privsep::Purpose;
+use farmhand_warden_client::helper::Purpose;
 
 /// A due instant that has waited for longer is nobody's.
 const OVERDUE_SECONDS: f64 = 60.0;

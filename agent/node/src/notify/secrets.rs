@@ -6,8 +6,8 @@ use std::path::Path;
 use farmhand_core::notify::{TargetSpec, Url};
 use hyper::header::{HeaderName, HeaderValue};
 
-use crate::beneath;
-use farmhand_warden_client::privsep::{self, Purpose};
+use farmhand_os::open_beneath;
+use farmhand_warden_client::helper::{self, Purpose};
 
 /// More is no URL, header or password.
 const MOST: u64 = 16 * 1024;
@@ -25,14 +25,14 @@ pub(super) fn read(file: &Path, of: Purpose) -> Result<String, String> {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
         Err(e) => return Err(bad(&e)),
     }
-    privsep::text_of(file, of).map_err(|e| bad(&e))
+    helper::text_of(file, of).map_err(|e| bad(&e))
 }
 
 /// A small text file that a target names. The database says so: it is an entry of the directory, read with the agent's own
 /// rights, and nothing else.
 fn entry(dir: &Path, name: &str) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", dir.join(name).display());
-    let file = beneath::open(dir, name).map_err(|e| bad(&e))?;
+    let file = open_beneath::open(dir, name).map_err(|e| bad(&e))?;
     match file.metadata() {
         Ok(meta) if meta.is_file() => {}
         Ok(_) => return Err(bad(&"not a small file")),

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::{post, secrets};
-use farmhand_warden_client::privsep::Purpose;
+use farmhand_warden_client::helper::Purpose;
 
 /// The whole conversation: a server may take long to look at what it is given.
 const CONVERSATION: Duration = Duration::from_secs(60);

@@ -9,9 +9,8 @@ use farmhand_store::tasks::TaskEnd;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use farmhand_warden_client::Paths;
-use farmhand_warden_client::privsep::{self, Record};
 use farmhand_warden_client::wire::AttemptId;
+use farmhand_warden_client::{EngineRecord, Paths, helper};
 
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
@@ -30,7 +29,7 @@ const OUTCOMES: [&str; 5] = ["succeeded", "failed", "timed_out", "cancelled", "s
 #[derive(Debug)]
 pub(crate) struct Follower<T> {
     run_dir: PathBuf,
-    record: Record,
+    record: EngineRecord,
     of: Option<AttemptId>,
     /// As a helper has handed it over: a job's directory is closed to an agent without rights.
     handed: Option<File>,
@@ -66,7 +65,12 @@ pub(crate) fn task_end(text: &[u8]) -> Option<TaskEnd> {
 
 impl<T> Follower<T> {
     /// The record of an attempt.
-    pub(super) fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
+    pub(super) fn of(
+        paths: &Paths,
+        id: AttemptId,
+        record: EngineRecord,
+        parse: fn(&[u8]) -> Option<T>,
+    ) -> Self {
         Self {
             of: Some(id),
             ..Self::new(&paths.run_dir(id), record, parse)
@@ -74,7 +78,7 @@ impl<T> Follower<T> {
     }
 
     /// The record in a run directory that this process can read.
-    pub(super) fn new(run_dir: &Path, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
+    pub(super) fn new(run_dir: &Path, record: EngineRecord, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
             run_dir: run_dir.to_owned(),
             record,
@@ -100,7 +104,7 @@ impl<T> Follower<T> {
     }
 
     fn open(&mut self) -> io::Result<Option<File>> {
-        if let Some((helper, id)) = privsep::here().zip(self.of) {
+        if let Some((helper, id)) = helper::here().zip(self.of) {
             if self.handed.is_none() {
                 self.handed = helper.record(id, self.record)?;
             }
@@ -222,7 +226,7 @@ mod tests {
         });
         let text = bad.concat() + &odd + &line(|_| {});
         std::fs::write(dir.path().join("flow/record"), text).expect("a record");
-        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
+        let mut follower = Follower::new(dir.path(), EngineRecord::Tasks, task_end);
         let ends = follower.pending().expect("it can be read");
         let names: Vec<&str> = ends.iter().map(|e| e.task.as_str()).collect();
         assert_eq!(names, ["odd", "a"]);
@@ -247,7 +251,7 @@ mod tests {
         file.set_len(100 << 20).expect("a hole in it");
         file.write_all(format!("\n{}", line(|l| l["task"] = "after".into())).as_bytes())
             .expect("more of it");
-        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
+        let mut follower = Follower::new(dir.path(), EngineRecord::Tasks, task_end);
         let mut told = Vec::new();
         for _round in 0..20 {
             let ends = follower.pending().expect("it can be read");
@@ -262,7 +266,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(dir.path().join("flow")).expect("a directory");
         let record = dir.path().join("flow/record");
-        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
+        let mut follower = Follower::new(dir.path(), EngineRecord::Tasks, task_end);
         assert!(follower.pending().expect("there is none yet").is_empty());
         rustix::fs::mkfifoat(rustix::fs::CWD, &record, 0o600.into()).expect("a FIFO");
         assert!(follower.pending().is_err());

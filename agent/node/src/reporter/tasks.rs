@@ -12,9 +12,8 @@ use farmhand_store::{Db, StoreError};
 
 use super::record::{Follower, task_end};
 use farmhand_engine::stream::recorded_end;
-use farmhand_warden_client::Paths;
-use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::AttemptId;
+use farmhand_warden_client::{EngineRecord, Paths};
 
 /// How long the end of a task may go unseen.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
@@ -68,9 +67,9 @@ impl RecordShippers {
         let paths = Paths::new(state_dir);
         self.0.entry(id).or_insert_with(|| {
             let followed = match what {
-                Records::Tasks => Followed::Tasks(Follower::of(&paths, id, privsep::Record::Tasks, task_end)),
+                Records::Tasks => Followed::Tasks(Follower::of(&paths, id, EngineRecord::Tasks, task_end)),
                 Records::Lines => {
-                    Followed::Lines(Follower::of(&paths, id, privsep::Record::Lines, recorded_end))
+                    Followed::Lines(Follower::of(&paths, id, EngineRecord::Lines, recorded_end))
                 }
             };
             Record {

@@ -3,7 +3,7 @@
 use super::About;
 use super::lines::{Line, Lines};
 use super::socket::Sent;
-use farmhand_warden_client::mark::Mark;
+use farmhand_warden_client::output::SentFile;
 use farmhand_warden_client::{Item, OutputReader};
 
 /// Read in one pass at most: a bound on how long others wait. Bytes.
@@ -23,7 +23,7 @@ pub(crate) struct Follower {
     about: About,
     reader: OutputReader,
     lines: Lines,
-    mark: Mark,
+    sent_file: SentFile,
     closing: bool,
     dropped: u64,
     complained: bool,
@@ -32,13 +32,13 @@ pub(crate) struct Follower {
 impl Follower {
     /// Begins where an earlier agent stopped, if there was one.
     pub(super) fn new(about: About, line_max: usize) -> Self {
-        let mark = Mark::of(&about.dir, about.id);
-        let sent = mark.read();
+        let sent_file = SentFile::of(&about.dir, about.id);
+        let sent = sent_file.read();
         Self {
             reader: OutputReader::new(about.dir.clone(), sent.resume),
             lines: Lines::new(line_max, sent),
             about,
-            mark,
+            sent_file,
             closing: false,
             dropped: 0,
             complained: false,
@@ -88,7 +88,7 @@ impl Follower {
         };
         // Nobody takes a closed attempt over.
         if !self.closing {
-            self.mark.write(self.lines.sent());
+            self.sent_file.write(self.lines.sent());
         }
         passed
     }

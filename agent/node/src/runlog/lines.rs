@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use farmhand_core::text::cut_at;
-use farmhand_warden_client::mark::SentSoFar;
-use farmhand_warden_client::{Item, Stream, wall_ms};
+use farmhand_os::clock::wall_ms;
+use farmhand_warden_client::output::SentSoFar;
+use farmhand_warden_client::{Item, Stream};
 
 /// One line of one stream, without its newline, or a part of one that is too long.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use super::Session;
 use crate::discard::discard;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::death::census;
 use farmhand_warden_client::wire::AttemptId;
-use farmhand_warden_client::{Paths, census};
 
 impl Session {
     /// Their directories stay until the database shows that they are not held any more, so that an agent that comes after

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::Refused;
+use super::refused::Refused;
 
 /// Jobs remembered. None is ever forgotten, because that would let its old definitions back in; one more is refused.
 pub const MOST: usize = 65_536;

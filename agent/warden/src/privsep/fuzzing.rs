@@ -9,8 +9,8 @@ use rustix::net::{RecvFlags, SendFlags, send};
 use tokio::runtime::Runtime;
 
 use super::Helper;
-use farmhand_warden_client::privsep::protocol::{Files, Purpose, Request, Setup};
-use farmhand_warden_client::privsep::wire;
+use farmhand_warden_client::helper::protocol::{Files, Purpose, Request, Setup};
+use farmhand_warden_client::helper::wire;
 
 pub struct Captive {
     helper: Helper,

@@ -18,9 +18,9 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use farmhand_warden_client::mark::keep as keep_mark;
-use farmhand_warden_client::privsep::protocol::{Reply, Request, Setup};
-use farmhand_warden_client::privsep::wire;
+use farmhand_warden_client::helper::protocol::{Reply, Request, Setup};
+use farmhand_warden_client::helper::wire;
+use farmhand_warden_client::output::keep as keep_sent;
 use farmhand_warden_client::{Launch, Paths, PidFd, WardenClient, WardenError, nobody_lives};
 
 /// Requests under way at once; more are refused, so that it never stops listening.
@@ -167,7 +167,7 @@ impl Helper {
                     Err(error) => (failed(error), None),
                 };
             }
-            Request::Mark { id, sent } => done(aside(move || keep_mark(&paths.attempt_dir(id), sent)).await),
+            Request::Mark { id, sent } => done(aside(move || keep_sent(&paths.attempt_dir(id), sent)).await),
             Request::File { purpose } => match self.setup.files.get(&purpose).cloned() {
                 Some(file) => match aside(move || text_of(&file)).await {
                     Ok(text) => Reply::Text { text },
@@ -258,7 +258,7 @@ mod tests {
     use rustix::fs::Mode;
 
     use super::*;
-    use farmhand_warden_client::privsep::protocol::{Files, Purpose};
+    use farmhand_warden_client::helper::protocol::{Files, Purpose};
 
     async fn asked(file: &Path) -> Result<String, String> {
         let files = Files::from([(Purpose::Ping, file.to_path_buf())]);

@@ -23,7 +23,7 @@ use farmhand_core::document::{
 use farmhand_node::config::AgentConfig;
 use farmhand_node::runlog::RunLogConfig;
 use farmhand_policy::trust;
-use farmhand_warden_client::privsep::{self, Purpose};
+use farmhand_warden_client::helper::{self, Purpose};
 use serde_json::Value;
 
 /// The variables of this process.
@@ -84,7 +84,7 @@ pub(super) fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<P
 }
 
 fn read(path: &Path) -> Result<Source, Failure> {
-    let text = privsep::text_of(path, Purpose::Settings).map_err(|error| {
+    let text = helper::text_of(path, Purpose::Settings).map_err(|error| {
         Failure::usage(format!("cannot read the configuration {}", path.display())).why(error)
     })?;
     Ok(Source {

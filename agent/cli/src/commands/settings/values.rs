@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use farmhand_node::runlog::Format;
-use farmhand_warden_client::privsep;
+use farmhand_warden_client::helper;
 
 /// Strings, numbers and booleans alike, as they would be written on a command line.
 pub(super) fn scalar(value: &DeValue<'_>) -> Result<String, Wrong> {
@@ -71,7 +71,7 @@ pub(super) fn default_keys(file: &Path) -> Option<PathBuf> {
     match file.symlink_metadata().map_err(|e| e.kind()) {
         Err(ErrorKind::NotFound) => None,
         // Root looked it up before it became a user who may not.
-        Err(ErrorKind::PermissionDenied) if privsep::here().is_some() => privsep::here()?.trusted_keys(),
+        Err(ErrorKind::PermissionDenied) if helper::here().is_some() => helper::here()?.trusted_keys(),
         _ => Some(file.to_owned()),
     }
 }
@@ -111,7 +111,7 @@ pub(in crate::commands) fn default_state_dir(env: &BTreeMap<String, String>) -> 
         return Ok(PathBuf::from(dir));
     }
     // Who reads the settings again is no longer root where a helper is.
-    if rustix::process::geteuid().is_root() || privsep::here().is_some() {
+    if rustix::process::geteuid().is_root() || helper::here().is_some() {
         return Ok(PathBuf::from("/var/lib/farmhand"));
     }
     if let Some(state) = env.get("XDG_STATE_HOME").filter(|d| d.starts_with('/')) {

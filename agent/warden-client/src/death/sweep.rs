@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::clock::{SECOND, boottime_ns};
-use super::gone::Gone;
-use super::paths::{Paths, SECRETS};
 use super::{census, cgroup};
-use farmhand_os::process;
-use farmhand_os::{reap, removal};
+use crate::helper::Gone;
+use crate::paths::{Paths, SECRETS};
+use farmhand_os::clock::{SECOND, boottime_ns};
+use farmhand_os::{process, reap, removal};
 
 /// What still exists so long after SIGKILL, and has nothing left to do but end, hangs in a system call.
 const HANGS_AFTER: u64 = 5 * SECOND;

@@ -2,12 +2,56 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use crate::{Paths, regroup};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
+use super::bounds::Bounds;
+use crate::paths::{Paths, named};
+
+/// Makes what is missing. The private directory must be ours alone.
+pub fn prepare(paths: &Paths) -> io::Result<()> {
+    let make = |path: &Path, mode| match fs::DirBuilder::new().mode(mode).create(path) {
+        // The umask may have taken the passing-through away.
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(named(error, path)),
+    };
+    if let Some(parent) = paths.state_dir().parent() {
+        fs::create_dir_all(parent).map_err(|e| named(e, parent))?;
+    }
+    make(paths.state_dir(), 0o711)?;
+    make(&paths.runs(), 0o711)?;
+    make(&paths.memory(), 0o700)?;
+    let private = paths.private_dir();
+    make(&private, 0o700)?;
+    let found = fs::metadata(&private).map_err(|e| named(e, &private))?;
+    let us = rustix::process::geteuid().as_raw();
+    if found.uid() != us || found.mode() & 0o077 != 0 {
+        return Err(io::Error::other(format!(
+            "{} must belong to uid {us} with mode 0700; it belongs to uid {} with mode {:04o}",
+            private.display(),
+            found.uid(),
+            found.mode() & 0o7777
+        )));
+    }
+    // A directory from an earlier time is brought into line, whoever the agent has become.
+    if let Some(bounds) = Bounds::now(paths)? {
+        let runs = paths.runs();
+        if !regroup(&runs, bounds.agent.gid, 0o751)? {
+            let why = format!(
+                "{} must be a directory of uid {us}'s, and no link",
+                runs.display()
+            );
+            return Err(io::Error::other(why));
+        }
+    }
+    Ok(())
+}
 /// This group, too; `None`: root alone.
-pub(super) fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
+pub(super) fn give_to_group(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
     let (gid, dir_mode, file_mode) = match reader {
         Some(gid) => (gid, 0o751, 0o640),
         None => (0, 0o711, 0o600),
@@ -32,6 +76,25 @@ pub(super) fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives what is ours to a group; false: it is somebody else's, a link, or gone.
+fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
+    // A FIFO would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        other => fs::File::from(other.map_err(|e| named(e.into(), path))?),
+    };
+    let given = || {
+        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Ok(false);
+        }
+        fchown(&file, None, Some(gid))?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        Ok(true)
+    };
+    given().map_err(|e| named(e, path))
+}
+
 /// Attempts end and are removed meanwhile.
 fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
@@ -42,7 +105,7 @@ fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -69,11 +132,11 @@ mod tests {
         symlink(&outside, paths.attempt_dir(id(2))).unwrap();
         symlink(&outside, dir.join("output.1")).unwrap();
         let gid = fs::metadata(&dir).unwrap().gid();
-        to(base.path(), Some(gid)).unwrap();
+        give_to_group(base.path(), Some(gid)).unwrap();
         let shown = [paths.runs(), dir.clone(), dir.join("output.0")];
         assert_eq!(shown.each_ref().map(|p| mode(p)), [0o751, 0o751, 0o640]);
         if rustix::process::geteuid().is_root() {
-            to(base.path(), None).unwrap();
+            give_to_group(base.path(), None).unwrap();
             assert_eq!(shown.each_ref().map(|p| mode(p)), [0o711, 0o711, 0o600]);
         }
         assert_eq!([&paths.run_dir(id(1)), &outside].map(|p| mode(p)), [0o700, 0o700]);
@@ -98,7 +161,7 @@ mod tests {
                     }
                 }
             });
-            let results: Vec<_> = (0..300).map(|_| to(base.path(), Some(gid))).collect();
+            let results: Vec<_> = (0..300).map(|_| give_to_group(base.path(), Some(gid))).collect();
             done.store(true, Ordering::Relaxed);
             for result in results {
                 result.unwrap();

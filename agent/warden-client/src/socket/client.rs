@@ -1,8 +1,7 @@
 //! The agent's side: one connection, requests with answers, and a stream of events.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,49 +14,15 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::hello::{ask_alone, broken, dial_living, identity_of, next_message, unexpected};
-use super::paths::Paths;
-use super::proof::ProofOfDeath;
-use super::wire::frame::{self, FrameError};
-use super::wire::*;
+use super::message::{ANSWER_WITHIN, WardenError, broken, next_message, unexpected};
+use crate::death::ProofOfDeath;
+use crate::wire::frame::{self, FrameError};
+use crate::wire::*;
 
-/// Bound of one request. A warden answers within milliseconds unless it is stopped.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// As much as a warden reads at once.
 const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// More than the warden's attempts twice over, so that no exit is ever refused.
 const EVENTS: usize = 16 * 1024;
-
-/// Why a request to a warden has no good answer.
-#[derive(Debug, thiserror::Error)]
-pub enum WardenError {
-    #[error("warden in {path}: {source}")]
-    Io { path: String, source: io::Error },
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// Stopped or hung; it may still act on the request. `proof` lets the caller end it or wait for its end.
-    #[error("the warden did not answer within {} s", ANSWER_WITHIN.as_secs())]
-    NoAnswer { proof: Option<ProofOfDeath> },
-    /// The connection ended: the warden died, or a newer agent took over. Its death is not proven by this.
-    #[error("the connection to the warden is gone")]
-    Gone,
-    /// It was not sent.
-    #[error("a request of {0} bytes; a warden takes {max} at most", max = frame::MAX_FRAME)]
-    TooLong(usize),
-    #[error("the warden's answer makes no sense: {0}")]
-    Protocol(String),
-    /// A reaper lives but no warden listens.
-    #[error("an old reaper in {0} is still ending its processes")]
-    Busy(String),
-    #[error("the warden did not start: {0}")]
-    NotStarted(String),
-}
-
-impl From<FrameError> for WardenError {
-    fn from(error: FrameError) -> Self {
-        WardenError::Protocol(error.to_string())
-    }
-}
 
 /// What arrives without being asked for.
 #[derive(Debug)]
@@ -108,43 +73,6 @@ impl Waiting {
 }
 
 impl WardenClient {
-    /// Takes over the warden that lives in `state_dir`, cutting off an older agent, unless it serves another node than
-    /// `address`. `None`: none lives, and that is certain. Waits a while for a reaper that is still ending its processes.
-    pub async fn connect_existing(
-        state_dir: &Path,
-        address: &str,
-    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
-        Self::connect_serving(state_dir, None, address).await
-    }
-
-    /// The same, of one that serves this lease; one that serves another refuses, and nothing is taken over.
-    pub async fn connect_serving(
-        state_dir: &Path,
-        serving: Option<Serving>,
-        address: &str,
-    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
-        let paths = Paths::new(state_dir);
-        match dial_living(&paths).await? {
-            Some(stream) => Ok(Some(Self::hello(stream, &paths, serving, address).await?)),
-            None => Ok(None),
-        }
-    }
-
-    /// Who serves in `state_dir`, without taking it over.
-    pub async fn identify(state_dir: &Path) -> Result<Option<Identity>, WardenError> {
-        let paths = Paths::new(state_dir);
-        let Some(stream) = dial_living(&paths).await? else {
-            return Ok(None);
-        };
-        let (mut read, mut write) = stream.into_split();
-        let mut buffer = BytesMut::new();
-        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
-        match tokio::time::timeout(ANSWER_WITHIN, ask).await {
-            Ok(answer) => Ok(Some(identity_of(answer?)?)),
-            Err(_) => Err(WardenError::NoAnswer { proof: None }),
-        }
-    }
-
     /// A client of a warden that has answered the hello: starts the tasks that read and write.
     pub fn run(
         read: OwnedReadHalf,

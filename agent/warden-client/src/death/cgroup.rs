@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use farmhand_core::definition::Limits;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 
-use super::paths::{Paths, named};
-use super::wire::AttemptId;
+use crate::paths::{Paths, named};
+use crate::wire::AttemptId;
 use farmhand_os::path_hash::path_hash;
 use farmhand_os::process::read_small;
 

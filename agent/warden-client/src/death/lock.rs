@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::paths::{Paths, named};
+use crate::paths::{Paths, named};
 use farmhand_os::process;
 
 fn whole_file(kind: libc::c_int) -> libc::flock {

@@ -1,18 +1,10 @@
-//! An agent that need not be root: what talks to networks gives its rights away before it does anything else, and asks a
-//! *helper*, a small process that stays root, for the few things that need them. The requests are a closed set
-//! (`protocol.rs`); what jobs may be is decided by the wardens, from what root wrote down (`warden/bounds.rs`).
-
-mod begin;
-mod place;
-pub mod protocol;
-mod record;
-mod rights;
-mod shown;
-pub mod wire;
+//! The agent's end of its helper.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -21,12 +13,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 
-pub use begin::{Wanted, begin, without};
-pub use protocol::{Files, Purpose};
-use protocol::{Reply, Request};
-pub use record::Record;
-
-use crate::gone::Gone;
+use super::protocol::{Files, Gone, Purpose, Reply, Request, Setup};
+use super::wire;
+use crate::engine_record::EngineRecord;
 use crate::wire::{AttemptId, Serving};
 use farmhand_os::removal;
 
@@ -60,7 +49,7 @@ pub struct Helper {
 
 /// What was found where a warden may live.
 #[derive(Debug)]
-pub enum Found {
+pub enum LocatedWarden {
     /// A connection to the warden that lives there.
     Living(UnixStream),
     /// Certainly nobody lives.
@@ -79,6 +68,41 @@ fn unexpected(reply: Reply) -> io::Error {
 }
 
 impl Helper {
+    /// Starts one. Its memory and its environment are new: it knows nothing of what this process has read.
+    pub(crate) fn start_process(
+        state_dir: &Path,
+        files: Files,
+        trusted_keys: Option<PathBuf>,
+    ) -> io::Result<Self> {
+        let (socket, theirs) = wire::pair()?;
+        let setup = Setup {
+            state_dir: state_dir.to_owned(),
+            files: files.clone(),
+        };
+        // Before there is anybody else who could be the first to say something.
+        wire::send(&socket, &setup, None, SendFlags::empty())?;
+        Command::new("/proc/self/exe")
+            .arg0("farmhand")
+            .arg("helper")
+            .arg("--state-dir")
+            .arg(state_dir)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            socket,
+            files,
+            trusted_keys,
+        })
+    }
+
+    /// From now on it is what [`here`] gives.
+    pub(crate) fn serve_this_process(self) {
+        let _ = HELPER.set(self);
+    }
+
     /// The list of trusted keys that the agent is held to; none when no signature is asked for.
     pub fn trusted_keys(&self) -> Option<PathBuf> {
         self.trusted_keys.clone()
@@ -125,12 +149,12 @@ impl Helper {
     ///
     /// # Errors
     /// As for all requests: what the helper says, or that it is gone.
-    pub async fn connect(&'static self) -> io::Result<Found> {
+    pub async fn connect(&'static self) -> io::Result<LocatedWarden> {
         match self.ask_aside(Request::Connect, Some(ANSWER_WITHIN)).await? {
-            (Reply::Connected, Some(stream)) => stream_of(stream).map(Found::Living),
-            (Reply::Nobody, _) => Ok(Found::Nobody),
-            (Reply::NoAnswer, _) => Ok(Found::NoAnswer),
-            (Reply::Busy, _) => Ok(Found::Busy),
+            (Reply::Connected, Some(stream)) => stream_of(stream).map(LocatedWarden::Living),
+            (Reply::Nobody, _) => Ok(LocatedWarden::Nobody),
+            (Reply::NoAnswer, _) => Ok(LocatedWarden::NoAnswer),
+            (Reply::Busy, _) => Ok(LocatedWarden::Busy),
             (other, _) => Err(unexpected(other)),
         }
     }
@@ -190,7 +214,7 @@ impl Helper {
     ///
     /// # Errors
     /// As for all requests.
-    pub fn record(&self, id: AttemptId, record: Record) -> io::Result<Option<std::fs::File>> {
+    pub fn record(&self, id: AttemptId, record: EngineRecord) -> io::Result<Option<std::fs::File>> {
         match self.ask_soon(&Request::Record { id, record })? {
             (Reply::Record, file) => Ok(file.map(std::fs::File::from)),
             (other, _) => Err(unexpected(other)),

@@ -14,7 +14,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::wire::OutputStats;
+use crate::paths::{named, readable_file};
+use crate::wire::OutputStats;
 
 /// Bytes before the payload of each frame.
 pub(crate) const HEADER: usize = 21;
@@ -136,10 +137,10 @@ impl OutputWriter {
                 .mode(0o600)
                 .custom_flags(flags);
             let made = options.open(&path).and_then(|file| {
-                super::paths::readable_file(&self.dir, &file)?;
+                readable_file(&self.dir, &file)?;
                 Ok(file)
             });
-            self.file = Some(made.map_err(|e| super::paths::named(e, &path))?);
+            self.file = Some(made.map_err(|e| named(e, &path))?);
         }
         self.file.as_mut().ok_or_else(|| io::Error::other("no segment"))
     }
@@ -161,7 +162,7 @@ impl OutputWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::{Item, OutputReader};
+    use super::super::read::{Item, OutputReader};
     use super::*;
 
     struct Dir(PathBuf);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// When the name is not one entry's, or leads out of the directory; as for any file.
-pub(crate) fn open(dir: &Path, name: &str) -> io::Result<File> {
+pub fn open(dir: &Path, name: &str) -> io::Result<File> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(io::Error::other("not the name of a file in this directory"));
     }
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn a_name_reaches_only_what_lies_in_the_directory() {
-        let base = tempfile::tempdir().unwrap();
-        let dir = base.path().join("secrets");
+        let base = std::env::temp_dir().join(format!("farmhand-beneath-{}", std::process::id()));
+        let dir = base.join("secrets");
         fs::create_dir_all(dir.join("data")).unwrap();
-        fs::write(base.path().join("outside"), "outside").unwrap();
+        fs::write(base.join("outside"), "outside").unwrap();
         fs::write(dir.join("data/one"), "one").unwrap();
         symlink("data/one", dir.join("one")).unwrap();
         symlink("../outside", dir.join("up")).unwrap();
@@ -70,5 +70,6 @@ mod tests {
         ] {
             assert!(open(&dir, bad).is_err(), "{bad}");
         }
+        fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::paths::{Paths, named};
-use super::wire::{Refusal, SpawnRequest};
+use crate::paths::{Paths, named};
+use crate::wire::{Refusal, SpawnRequest};
 use farmhand_os::accounts::Account;
 use farmhand_policy::Policy;
 

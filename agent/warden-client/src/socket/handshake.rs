@@ -2,25 +2,53 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::client::{ANSWER_WITHIN, Notices, WardenClient, WardenError};
-use super::lock;
-use super::paths::{Paths, SOCKET};
-use super::proof::{PidFd, ProofOfDeath};
-use super::wire::frame;
-use super::wire::*;
-use crate::privsep::{self, Found};
+use super::client::{Notices, WardenClient};
+use super::message::{ANSWER_WITHIN, WardenError, ask_alone, broken, identity_of};
+use crate::death::{PidFd, ProofOfDeath, lock};
+use crate::helper::{self, LocatedWarden};
+use crate::paths::{Paths, SOCKET};
+use crate::wire::*;
 
 /// How long a reaper may sweep, or a warden start, before connecting gives up.
 const SETTLE_WITHIN: Duration = Duration::from_secs(15);
 
 impl WardenClient {
+    /// Takes over the warden that lives in `state_dir`, cutting off an older agent, unless it serves another node than
+    /// `address`, or another lease than `serving` where one is named. `None`: none lives, and that is certain. Waits a while for
+    /// a reaper that is still ending its processes.
+    pub async fn connect(
+        state_dir: &Path,
+        serving: Option<Serving>,
+        address: &str,
+    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
+        let paths = Paths::new(state_dir);
+        match dial_living(&paths).await? {
+            Some(stream) => Ok(Some(Self::hello(stream, &paths, serving, address).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Who serves in `state_dir`, without taking it over.
+    pub async fn identify(state_dir: &Path) -> Result<Option<Identity>, WardenError> {
+        let paths = Paths::new(state_dir);
+        let Some(stream) = dial_living(&paths).await? else {
+            return Ok(None);
+        };
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
+        match tokio::time::timeout(ANSWER_WITHIN, ask).await {
+            Ok(answer) => Ok(Some(identity_of(answer?)?)),
+            Err(_) => Err(WardenError::NoAnswer { proof: None }),
+        }
+    }
+
     /// Says hello on a fresh connection and makes sure that the answer comes from the process at its other end.
     pub async fn hello(
         stream: UnixStream,
@@ -95,66 +123,14 @@ impl WardenClient {
     }
 }
 
-pub(crate) async fn next_message(
-    read: &mut OwnedReadHalf,
-    buffer: &mut BytesMut,
-) -> Result<Option<FromWarden>, WardenError> {
-    loop {
-        if let Some(message) = frame::decode(buffer)? {
-            return Ok(Some(message));
-        }
-        match read.read_buf(buffer).await {
-            Ok(0) | Err(_) => return Ok(None),
-            Ok(_) => {}
-        }
-    }
-}
-
-/// One question on a connection that has no reader task yet. Events cannot precede the second answer of a
-/// hello: the warden sends them after an [`Request::Identify`] of the same connection.
-pub(crate) async fn ask_alone(
-    read: &mut OwnedReadHalf,
-    write: &mut OwnedWriteHalf,
-    buffer: &mut BytesMut,
-    seq: u64,
-    request: Request,
-) -> Result<Reply, WardenError> {
-    let mut wire = Vec::new();
-    frame::encode(&FromAgent { seq, request }, &mut wire)?;
-    write.write_all(&wire).await.map_err(|_| WardenError::Gone)?;
-    match next_message(read, buffer).await?.ok_or(WardenError::Gone)? {
-        FromWarden::Reply { result, .. } => Ok(result?),
-        FromWarden::Event(Event::Superseded { .. }) => Err(WardenError::Gone),
-        FromWarden::Event(event) => Err(WardenError::Protocol(format!("{event:?} before any answer"))),
-    }
-}
-
-pub(crate) fn identity_of(reply: Reply) -> Result<Identity, WardenError> {
-    match reply {
-        Reply::Identity(identity) => Ok(identity),
-        other => Err(unexpected(&other)),
-    }
-}
-
-pub(crate) fn unexpected(reply: &Reply) -> WardenError {
-    WardenError::Protocol(format!("{reply:?}"))
-}
-
-pub(crate) fn broken(paths: &Paths, source: io::Error) -> WardenError {
-    WardenError::Io {
-        path: paths.state_dir().display().to_string(),
-        source,
-    }
-}
-
 /// Connects to a living warden; `None` when certainly nobody lives.
 pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
-    if let Some(helper) = privsep::here() {
+    if let Some(helper) = helper::here() {
         return match helper.connect().await {
-            Ok(Found::Living(stream)) => Ok(Some(stream)),
-            Ok(Found::Nobody) => Ok(None),
-            Ok(Found::NoAnswer) => Err(WardenError::NoAnswer { proof: None }),
-            Ok(Found::Busy) => Err(WardenError::Busy(paths.state_dir().display().to_string())),
+            Ok(LocatedWarden::Living(stream)) => Ok(Some(stream)),
+            Ok(LocatedWarden::Nobody) => Ok(None),
+            Ok(LocatedWarden::NoAnswer) => Err(WardenError::NoAnswer { proof: None }),
+            Ok(LocatedWarden::Busy) => Err(WardenError::Busy(paths.state_dir().display().to_string())),
             Err(e) => Err(broken(paths, e)),
         };
     }
@@ -202,13 +178,14 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+    use crate::privilege::prepare;
 
     /// The kernel answers for a warden that is stopped, and takes the answer back when it dies.
     #[tokio::test]
     async fn a_warden_that_dies_while_it_is_dialled_is_nobody() {
         let state_dir = tempfile::tempdir().unwrap();
         let paths = Paths::new(state_dir.path());
-        paths.prepare().unwrap();
+        prepare(&paths).unwrap();
         let socket = paths.private_dir().join(SOCKET);
         let warden = UnixListener::bind(socket).unwrap();
         let mut dialling = std::pin::pin!(dial_living(&paths));

@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 /// A record that an engine keeps in its run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Record {
+pub enum EngineRecord {
     /// How the tasks of a flow ended.
     Tasks,
     /// How the lines of a stream ended.
     Lines,
 }
 
-impl Record {
+impl EngineRecord {
     /// Directory and file.
     fn parts(self) -> [&'static str; 2] {
         match self {
-            Record::Tasks => ["flow", "record"],
-            Record::Lines => ["stream", "record"],
+            EngineRecord::Tasks => ["flow", "record"],
+            EngineRecord::Lines => ["stream", "record"],
         }
     }
 

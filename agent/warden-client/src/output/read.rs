@@ -1,11 +1,11 @@
-//! Follows the local files of [`super::output`], also while they are written and after the warden is gone.
+//! Follows the local files of `write.rs`, also while they are written and after the warden is gone.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use super::output::{HEADER, MAX_PAYLOAD, Stream, segment_path};
+use super::write::{HEADER, MAX_PAYLOAD, Stream, segment_path};
 
 /// What a reader of output comes upon.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct OutputReader {
 }
 
 impl OutputReader {
-    /// `dir` is the attempt's directory ([`super::Paths::attempt_dir`]); it need not exist yet.
+    /// `dir` is the attempt's directory ([`crate::Paths::attempt_dir`]); it need not exist yet.
     pub fn new(dir: PathBuf, position: u64) -> Self {
         OutputReader {
             dir,

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::privsep;
-use crate::readable_file;
+use crate::helper;
+use crate::paths::readable_file;
 use crate::wire::AttemptId;
 
 /// In an attempt's directory.
@@ -22,14 +22,14 @@ pub struct SentSoFar {
 }
 
 /// The file: these four numbers, big-endian.
-pub struct Mark {
+pub struct SentFile {
     dir: PathBuf,
     of: AttemptId,
     written: SentSoFar,
 }
 
-impl Mark {
-    /// The mark of an attempt's directory; nothing is read or written yet.
+impl SentFile {
+    /// That of an attempt's directory; nothing is read or written yet.
     pub fn of(attempt_dir: &Path, of: AttemptId) -> Self {
         Self {
             dir: attempt_dir.to_owned(),
@@ -60,7 +60,7 @@ impl Mark {
             return;
         }
         let numbers = [sent.resume, sent.streams[0], sent.streams[1], sent.streams[2]];
-        let kept = match privsep::here() {
+        let kept = match helper::here() {
             Some(helper) => helper.mark(self.of, numbers),
             None => keep(&self.dir, numbers),
         };
@@ -95,15 +95,15 @@ mod tests {
             run_id: 1,
             attempt: 1,
         };
-        let mut mark = Mark::of(dir.path(), id);
-        assert_eq!(mark.read(), SentSoFar::default());
+        let mut file = SentFile::of(dir.path(), id);
+        assert_eq!(file.read(), SentSoFar::default());
         let sent = SentSoFar {
             resume: 3,
             streams: [9, 5, u64::MAX],
         };
-        mark.write(sent);
-        assert_eq!(Mark::of(dir.path(), id).read(), sent);
+        file.write(sent);
+        assert_eq!(SentFile::of(dir.path(), id).read(), sent);
         std::fs::write(dir.path().join("run-log"), "torn").unwrap();
-        assert_eq!(mark.read(), SentSoFar::default());
+        assert_eq!(file.read(), SentSoFar::default());
     }
 }

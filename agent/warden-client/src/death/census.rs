@@ -9,8 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::wire::AttemptId;
-use super::{Paths, cgroup};
+use super::cgroup;
+use crate::paths::Paths;
+use crate::wire::AttemptId;
 use farmhand_os::process::{self, Stat};
 
 const MARK: &[u8] = b"FARMHAND_RUN_DIR=";

@@ -10,10 +10,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::gone::Gone;
-use super::paths::Paths;
-use super::sweep;
-use crate::privsep;
+use super::{lock, sweep};
+use crate::helper::{self, Gone};
+use crate::paths::Paths;
 use farmhand_os::process;
 
 /// How many looks, a second apart, tell a process that hangs from one that is ending.
@@ -122,7 +121,7 @@ impl ProofOfDeath {
 
     /// Ends the warden at once, stopped or not; the reaper then ends everything else.
     pub fn kill_warden(&self) -> io::Result<()> {
-        match privsep::here() {
+        match helper::here() {
             Some(helper) => helper.kill(self.warden.pid()),
             None => self.warden.kill(),
         }
@@ -154,15 +153,15 @@ impl ProofOfDeath {
 /// Waits until neither reaper nor warden of this state directory lives, then sweeps what they left.
 /// For an agent that never spoke to them.
 pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
-    if let Some(helper) = privsep::here() {
+    if let Some(helper) = helper::here() {
         return helper.gone().await;
     }
     // The lock has no readiness to wait for. It is kept while sweeping: what a reaper that starts meanwhile
     // lets run is none of the sweep's business.
     let lock = loop {
-        match super::lock::acquire(&paths.lock()) {
+        match lock::acquire(&paths.lock()) {
             Ok(Some(lock)) => break Some(lock),
-            Ok(None) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            Ok(None) => tokio::time::sleep(Duration::from_millis(10)).await,
             // No directory: nothing ever lived here.
             Err(e) if e.kind() == io::ErrorKind::NotFound => break None,
             Err(e) => return Err(e),

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Record;
-use crate::gone::Gone;
+use crate::engine_record::EngineRecord;
 use crate::wire::{AttemptId, Serving};
 
 /// The first message, from the agent that still is root. Agent and helper are always of one release: they are one binary.
@@ -87,12 +86,12 @@ pub enum Request {
     /// The record that the engine of an attempt keeps, open for reading.
     Record {
         id: AttemptId,
-        record: Record,
+        record: EngineRecord,
     },
     /// Keeps how far an attempt's lines have been sent, for the next agent.
     Mark {
         id: AttemptId,
-        /// The numbers of [`crate::mark::SentSoFar`], as the file has them.
+        /// The numbers of [`crate::output::SentSoFar`], as the file has them.
         sent: [u64; 4],
     },
     /// The file of the agent's own for this purpose, named when it was root.
@@ -100,6 +99,16 @@ pub enum Request {
         /// What the file is read for.
         purpose: Purpose,
     },
+}
+
+/// What a proof of death says is left of a tree whose warden and reaper are dead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gone {
+    /// Nothing runs. `swept`: processes that the reaper had not ended because it was killed too.
+    Empty { swept: u32 },
+    /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
+    Unkillable { pids: Vec<i32> },
 }
 
 /// What the helper answers.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use farmhand_policy::{only_roots, trusted};
 
-use crate::Paths;
+use crate::paths::Paths;
 
 /// # Errors
 /// What others than root could change, and how to fix that.
@@ -21,7 +21,7 @@ pub(super) fn check(state_dir: &Path) -> Result<(), String> {
     let above = state_dir.ancestors().skip(1);
     let above = above.into_iter().find(|dir| fs::symlink_metadata(dir).is_ok());
     let above = only_roots(above.unwrap_or(Path::new("/"))).map_err(|why| wrong(fix(why)))?;
-    if !own(state_dir).map_err(wrong)? {
+    if !belongs_to_us(state_dir).map_err(wrong)? {
         // Somebody else could be first to make it.
         let found = fs::metadata(&above).map_err(|e| wrong(format!("{}: {e}", above.display())))?;
         return trusted(&found).map_err(|why| {
@@ -33,13 +33,13 @@ pub(super) fn check(state_dir: &Path) -> Result<(), String> {
     }
     let paths = Paths::new(state_dir);
     for part in [paths.private_dir(), paths.runs()] {
-        own(&part).map_err(wrong)?;
+        belongs_to_us(&part).map_err(wrong)?;
     }
     Ok(())
 }
 
 /// Whether there is such a directory.
-fn own(path: &Path) -> Result<bool, String> {
+fn belongs_to_us(path: &Path) -> Result<bool, String> {
     let shown = path.display();
     let found = match fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -2,18 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::fchown;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use rustix::fs::{Access, Mode, OFlags, access};
-use rustix::net::SendFlags;
+use rustix::fs::{Access, Mode, OFlags};
 
-use super::protocol::{Files, Setup};
-use super::{HELPER, Helper, here, place, rights, shown, wire};
-use crate::{Bounds, Paths};
+use super::bounds::Bounds;
+use super::{access, ownership, rights};
+use crate::helper::{Files, Helper, here};
+use crate::paths::Paths;
 use farmhand_os::accounts::{self, Account};
 use farmhand_policy::Policy;
 use farmhand_policy::trust::Trust;
@@ -62,24 +59,25 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
         secrets_dir: wanted.secrets_dir.clone(),
     };
     let paths = Paths::new(&wanted.state_dir);
-    place::check(&wanted.state_dir)?;
-    paths.prepare().map_err(in_place)?;
+    ownership::check(&wanted.state_dir)?;
+    access::prepare(&paths).map_err(in_place)?;
     // Once more: what was missing was made with whatever mask this process has.
-    place::check(&wanted.state_dir)?;
+    ownership::check(&wanted.state_dir)?;
     bounds.write(&paths).map_err(in_place)?;
     give(&paths.memory(), account).map_err(in_place)?;
     // What attempts of an agent with rights left is for the one without them to read.
-    shown::to(&wanted.state_dir, Some(account.gid)).map_err(in_place)?;
-    let helper = start(wanted, files).map_err(|e| format!("its helper does not start: {e}"))?;
+    access::give_to_group(&wanted.state_dir, Some(account.gid)).map_err(in_place)?;
+    let helper = Helper::start_process(&wanted.state_dir, files, wanted.trusted_keys.clone())
+        .map_err(|e| format!("its helper does not start: {e}"))?;
     rights::give_up(account).map_err(|e| format!("the rights of root cannot be given up: {e}"))?;
     // As the kernel will look at it: with the rights that are left.
-    access(paths.runs(), Access::READ_OK | Access::EXEC_OK).map_err(|e| {
+    rustix::fs::access(paths.runs(), Access::READ_OK | Access::EXEC_OK).map_err(|e| {
         format!(
             "{} must be readable for {name}: {e} (every directory above it must let others pass: mode 0711)",
             paths.runs().display()
         )
     })?;
-    let _ = HELPER.set(helper);
+    helper.serve_this_process();
     Ok(())
 }
 
@@ -94,7 +92,7 @@ pub fn without(state_dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     // The bounds last: as long as they are there, this is done again.
-    shown::to(state_dir, None)?;
+    access::give_to_group(state_dir, None)?;
     Bounds::remove(&paths)
 }
 
@@ -102,30 +100,4 @@ fn give(dir: &Path, to: Account) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = fs::File::from(rustix::fs::open(dir, flags, Mode::empty())?);
     fchown(dir, Some(to.uid), Some(to.gid))
-}
-
-/// Its memory and its environment are new: it knows nothing of what this process has read.
-fn start(wanted: &Wanted, files: Files) -> io::Result<Helper> {
-    let (socket, theirs): (OwnedFd, OwnedFd) = wire::pair()?;
-    let setup = Setup {
-        state_dir: wanted.state_dir.clone(),
-        files: files.clone(),
-    };
-    // Before there is anybody else who could be the first to say something.
-    wire::send(&socket, &setup, None, SendFlags::empty())?;
-    Command::new("/proc/self/exe")
-        .arg0("farmhand")
-        .arg("helper")
-        .arg("--state-dir")
-        .arg(&wanted.state_dir)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::null())
-        .spawn()?;
-    Ok(Helper {
-        socket,
-        files,
-        trusted_keys: wanted.trusted_keys.clone(),
-    })
 }
