@@ -1,6 +1,5 @@
 //! Flows: planning, running, the FIFO files.
 
-mod alone;
 mod bad_inputs;
 mod bench;
 mod deadlock;
@@ -16,4 +15,5 @@ mod output;
 mod plan;
 mod preload;
 mod run;
+mod without_engine;
 mod workers;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Exit, Failure, Outcome};
 use farmhand_core::input::stream::{Handed, ITEMS_FAILED};
 use farmhand_core::stream::PROGRESS_FD;
-use farmhand_engine::stream::engine::{Engine, EngineError};
+use farmhand_engine::stream::engine::{EngineError, StreamEngine};
 
 pub(super) fn run() -> Outcome {
     let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
@@ -16,7 +16,7 @@ pub(super) fn run() -> Outcome {
     })?;
     let run_dir =
         std::env::var_os("FARMHAND_RUN_DIR").ok_or_else(|| Failure::usage("FARMHAND_RUN_DIR is not set"))?;
-    let end = Engine::new(handed, &PathBuf::from(run_dir), progress())?.run();
+    let end = StreamEngine::new(handed, &PathBuf::from(run_dir), progress())?.run();
     debug_assert_eq!(Exit::RunFailed as i32, ITEMS_FAILED);
     match (end.interrupted, end.trouble) {
         // Said already.

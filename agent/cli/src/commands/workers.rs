@@ -12,7 +12,7 @@ use farmhand_core::document::parse_duration;
 use farmhand_core::flow::{Action, Course, Direction, Extras, Task};
 use farmhand_core::graph::Place;
 use farmhand_core::retry::Retry;
-use farmhand_engine::flow::engine::{Engine, Options, Passed, Tools};
+use farmhand_engine::flow::engine::{FlowEngine, Options, Passed, Tools};
 use farmhand_engine::flow::events::{Reporter, Style};
 use farmhand_engine::flow::fifo::{Directory, Fifos};
 use farmhand_engine::flow::guardian::{Guardian, Spared};
@@ -82,7 +82,7 @@ pub(super) fn run(args: &WorkersArgs, json: bool) -> Outcome {
         timeout: None,
         drain: Some(args.stop_timeout),
     };
-    let report = Engine::new(&tasks, &graph, course, tools, options).run();
+    let report = FlowEngine::new(&tasks, &graph, course, tools, options).run();
     report.dir.remove();
     match (report.trouble, report.interrupted) {
         (Some(why), _) => Err(Failure::new(Exit::Error, "the workers were ended").why(why)),

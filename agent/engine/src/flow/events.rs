@@ -68,6 +68,11 @@ pub(crate) struct Ended<'a> {
     pub reason: Option<&'a str>,
 }
 
+/// For `elapsed_us`.
+pub(crate) fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// One word for an end.
 pub fn outcome(end: &End) -> &'static str {
     match end {

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 
+use farmhand_core::definition::Command;
 use libc::{c_char, c_short};
 
 /// What every task of a flow is started with.
@@ -154,6 +155,20 @@ impl Spawner {
         };
         check(error).map(|()| pid)
     }
+}
+
+/// What a command executes.
+pub(crate) fn argv(command: &Command) -> Vec<CString> {
+    match command {
+        Command::Argv(words) => c_strings(words.iter().map(String::as_str)),
+        Command::Shell(text) => c_strings(["/bin/sh", "-c", text]),
+    }
+}
+
+/// A NUL cannot come out of a file name or a job file.
+pub(crate) fn c_strings<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<CString> {
+    let words = words.into_iter();
+    words.map(|w| CString::new(w).unwrap_or_default()).collect()
 }
 
 /// Neither names nor values can hold a NUL; what does is left out, as execve would have to.

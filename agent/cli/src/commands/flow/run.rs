@@ -13,7 +13,7 @@ use farmhand_core::graph::Graph;
 use super::{Loaded, SourceArgs};
 use crate::commands::{Exit, Failure, Outcome, out};
 use farmhand_core::input::flow::Handed;
-use farmhand_engine::flow::engine::{Engine, Options, Tools};
+use farmhand_engine::flow::engine::{FlowEngine, Options, Tools};
 use farmhand_engine::flow::events::{Reporter, Style};
 use farmhand_engine::flow::fifo::{Directory, Fifos};
 use farmhand_engine::flow::guardian::{Guardian, Spared};
@@ -137,7 +137,7 @@ fn execute(
         drain: None,
     };
     let total = names.len();
-    let engine = Engine::new(tasks, graph, course, tools, options);
+    let engine = FlowEngine::new(tasks, graph, course, tools, options);
     // Reading thousands of scripts takes more memory than waiting for them, and a flow may wait for hours.
     memory::give_back();
     Ok((engine.run(), total))

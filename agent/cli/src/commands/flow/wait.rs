@@ -7,8 +7,8 @@ use clap::Args;
 use farmhand_core::document::parse_duration;
 
 use crate::commands::{Exit, Failure, Outcome, out};
-use farmhand_engine::flow::fifo::{Status, WaitError, alone, status, wait};
-use farmhand_engine::flow::marks;
+use farmhand_engine::flow::fifo::{Status, WaitError, status, wait, without_engine};
+use farmhand_engine::flow::ready_marks;
 
 #[derive(Args, Debug)]
 pub(crate) struct InitArgs {
@@ -52,7 +52,7 @@ pub(crate) struct MarkArgs {
 }
 
 pub(crate) fn run_init(args: &InitArgs, json: bool) -> Outcome {
-    alone::init(&args.dir, &args.names, args.again).map_err(|e| cannot(&args.dir, e))?;
+    without_engine::init(&args.dir, &args.names, args.again).map_err(|e| cannot(&args.dir, e))?;
     if json {
         out::json(&serde_json::json!({"dir": args.dir, "names": args.names}));
     }
@@ -91,10 +91,10 @@ pub(crate) fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
 
 pub(crate) fn run_mark(args: &MarkArgs) -> Outcome {
     let deps = deps(args.deps.as_ref())?;
-    if alone::is_alone(&deps) {
+    if without_engine::is_without_engine(&deps) {
         let word = if args.code == 0 { "ok" } else { "failed" };
         let status = Status::new(args.code, word);
-        return match alone::mark(&deps, &args.name, &status).map_err(|e| cannot(&deps, e))? {
+        return match without_engine::mark(&deps, &args.name, &status).map_err(|e| cannot(&deps, e))? {
             true => Ok(Exit::Ok),
             false => Err(WaitError::Unknown(args.name.clone()).into()),
         };
@@ -119,11 +119,11 @@ pub(crate) fn run_mark(args: &MarkArgs) -> Outcome {
     {
         return Err(WaitError::Unknown(args.name.clone()).into());
     }
-    let request = marks::Request {
+    let request = ready_marks::Request {
         task,
         name: args.name.clone(),
     };
-    marks::put(&deps, &request)?;
+    ready_marks::put(&deps, &request)?;
     Ok(Exit::Ok)
 }
 

@@ -5,19 +5,19 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use farmhand_core::definition::Command;
 use farmhand_core::flow::{Action, Direction, End};
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Engine, Forked, Killed, Running, micros};
-use crate::flow::events::{Event, Reporter};
+use super::state::{FlowEngine, Forked, Killed, Running};
+use crate::flow::events::{Event, Reporter, micros};
 use crate::flow::output::Output;
 use crate::flow::preload;
 use crate::flow::signals::{Ended, Exit, Limit, signal_group};
+use crate::flow::spawn::{self, c_strings};
 
-impl Engine<'_> {
+impl FlowEngine<'_> {
     /// Starts all that may start. Whether something ended at once.
     pub(super) fn start_ready(&mut self) -> bool {
         let mut ended = false;
@@ -290,28 +290,14 @@ fn watch(pid: i32) -> Option<std::os::fd::OwnedFd> {
 
 /// Nothing for a task that has nothing to do.
 fn argv(action: &Action, direction: Direction) -> Option<Vec<CString>> {
-    let words: Vec<&str> = match action {
-        Action::Script { path } => vec![path, direction.as_str()],
+    let word = direction.as_str();
+    Some(match action {
+        Action::Script { path } => c_strings([&**path, word]),
         Action::Function { file, name } => {
-            vec![
-                "/bin/sh",
-                "-c",
-                ". \"$1\" && \"$2\" \"$3\"",
-                "farmhand",
-                file,
-                name,
-                direction.as_str(),
-            ]
+            let call = ". \"$1\" && \"$2\" \"$3\"";
+            c_strings(["/bin/sh", "-c", call, "farmhand", file, name, word])
         }
-        Action::Command(Command::Argv(words)) => words.iter().map(String::as_str).collect(),
-        Action::Command(Command::Shell(text)) => vec!["/bin/sh", "-c", text],
+        Action::Command(command) => spawn::argv(command),
         Action::Nothing => return None,
-    };
-    // A NUL cannot come out of a file name or a job file.
-    Some(
-        words
-            .into_iter()
-            .map(|w| CString::new(w).unwrap_or_default())
-            .collect(),
-    )
+    })
 }

@@ -4,42 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use super::{Engine, Killed, Running};
-use crate::flow::asleep::{Asleep, asleep};
+use super::state::{FlowEngine, Killed, Running};
 use crate::flow::fifo::file_name;
+use crate::flow::waiting_tasks::{Asleep, asleep};
 
-/// After a start: shorter waits are none that anybody minds.
-const FIRST: Duration = Duration::from_secs(1);
 /// Between two looks, later.
 const LONGEST: Duration = Duration::from_secs(30);
 /// What looks like a deadlock is one if nothing of it has run when it is looked at again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// When to look for deadlocks, and what was seen.
-#[derive(Debug)]
-pub(super) struct Looks {
-    pub next: Instant,
-    pause: Duration,
-    seen: BTreeMap<i32, Asleep>,
-}
-
-impl Looks {
-    pub(super) fn new() -> Self {
-        Self {
-            next: Instant::now() + FIRST,
-            pause: FIRST,
-            seen: BTreeMap::new(),
-        }
-    }
-
-    /// Something was started: the next look comes soon.
-    pub(super) fn soon(&mut self) {
-        self.next = self.next.min(Instant::now() + FIRST);
-        self.pause = FIRST;
-    }
-}
-
-impl Engine<'_> {
+impl FlowEngine<'_> {
     /// Whether it comes to an end by itself, and is not being ended.
     fn may_sleep(&self, running: &Running) -> bool {
         running.limit.over.is_none() && self.tasks[running.task].extras.rounds.is_none()

@@ -7,12 +7,12 @@ use std::time::Instant;
 use farmhand_core::flow::End;
 use jiff::Timestamp;
 
-use super::{Engine, micros};
-use crate::flow::events::{Ended as Told, Event};
+use super::state::FlowEngine;
+use crate::flow::events::{Ended, Event, micros};
 use crate::flow::fifo::{Notice, Status};
-use crate::flow::marks;
+use crate::flow::ready_marks;
 
-impl Engine<'_> {
+impl FlowEngine<'_> {
     pub(super) fn announce(&mut self) {
         for name in self.graph.names().keys() {
             if let Err(error) = self.tools.fifos.announce(name) {
@@ -61,7 +61,7 @@ impl Engine<'_> {
             _ => Vec::new(),
         };
         let blame = blame.into_iter().map(|t| self.tasks[t].name()).collect();
-        let mut ended = Told::new(end, record.exit.as_ref(), record.duration(), blame);
+        let mut ended = Ended::new(end, record.exit.as_ref(), record.duration(), blame);
         ended.reason = record.reason.as_deref();
         let event = Event::End {
             task: name,
@@ -126,7 +126,7 @@ impl Engine<'_> {
     }
 
     fn mark(&mut self, file: &OsStr) {
-        let Some(request) = marks::take(&self.tools.dir.deps(), file) else {
+        let Some(request) = ready_marks::take(&self.tools.dir.deps(), file) else {
             return;
         };
         let task = self.tasks.iter().position(|t| t.name() == request.task);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, mkdirat, mknodat, openat, renameat};
 
-use super::{Status, aside, unlink};
+use super::names::{Status, aside, unlink};
 
 const PRIVATE: Mode = Mode::RWXU;
 
@@ -139,7 +139,7 @@ fn open(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recover::is_fifo;
+    use super::super::names::is_fifo;
     use super::*;
 
     #[test]

@@ -6,9 +6,10 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::Dir;
 
-use super::{Fifos, Status, unlink};
+use super::fifos::Fifos;
+use super::names::{Status, is_fifo, unlink};
 
 impl Fifos {
     /// Finishes what was begun, and ends with `engine-lost` every name that nobody will end any more. For
@@ -40,9 +41,7 @@ impl Fifos {
         }
         failed.map_or(Ok(()), Err)
     }
-}
 
-impl Fifos {
     /// Finishes a mark of this name that somebody was killed at. Whether it has been marked.
     pub(super) fn finish(&mut self, file: &OsStr) -> io::Result<bool> {
         let now = Instant::now();
@@ -60,11 +59,6 @@ impl Fifos {
         }
         Ok(true)
     }
-}
-
-pub(super) fn is_fifo(at: BorrowedFd<'_>, file: &OsStr) -> bool {
-    statat(at, file, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }
 
 /// The names in a directory, those of its own machinery excepted.

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-use super::{Directory, Notice, aside, pulse, unlink};
+use super::directory::Directory;
+use super::names::{Notice, aside, pulse, unlink};
 
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -216,7 +217,7 @@ impl Pending {
 mod tests {
     use rustix::fs::{FileType, mknodat};
 
-    use super::super::recover::is_fifo;
+    use super::super::names::is_fifo;
     use super::*;
 
     #[test]

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 
-use super::{Status, alone, file_name};
+use super::names::{Status, file_name};
+use super::without_engine;
 
 const LOOK: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(10);
@@ -57,7 +58,7 @@ pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status
         source,
     };
     // Who marks may be killed between its steps, and no engine tells of it.
-    let look = alone::is_alone(deps).then_some(LOOK);
+    let look = without_engine::is_without_engine(deps).then_some(LOOK);
     loop {
         if let Some(status) = status(deps, name)? {
             return Ok(status);

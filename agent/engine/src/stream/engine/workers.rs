@@ -11,13 +11,15 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::{Engine, Item, Killed, MAX_GIVEN_UP, Waiting, Worker};
+use super::state::{Item, Killed, StreamEngine, Waiting, Worker};
 use crate::flow::output::Output;
 use crate::flow::signals::{Ended, Exit, Limit, signal_group};
-use crate::stream::list::argv;
+use crate::flow::spawn::argv;
 use crate::stream::record::MAX_OUTPUT;
 use farmhand_core::stream::PROGRESS_FD;
 
+/// An attempt that gives up so many lines ends: the fault is hardly theirs.
+const MAX_GIVEN_UP: u64 = 10_000;
 /// After the first failure of a line; doubled with each further one.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -27,7 +29,7 @@ const SETTLE: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-impl Engine {
+impl StreamEngine {
     pub(super) fn start(&mut self, item: Item, now: Instant) {
         match self.process(&item) {
             Ok((pid, slot, output, progress)) => {

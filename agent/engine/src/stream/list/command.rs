@@ -1,6 +1,5 @@
 //! The list that a command prints. It is read as fast as its lines are handled; the pipe holds the command back.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,9 +7,9 @@ use farmhand_core::definition::Command;
 use farmhand_core::stream::{Checkpoint, Tail};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::{CHUNK, Next, Splitter};
+use super::splitter::{CHUNK, Next, Splitter};
 use crate::flow::signals::{Exit, signal_group};
-use crate::flow::spawn::Spawner;
+use crate::flow::spawn::{Spawner, argv};
 
 #[derive(Debug)]
 pub(crate) struct Printed {
@@ -127,18 +126,6 @@ impl Printed {
             signal_group(self.pid, signal);
         }
     }
-}
-
-/// A NUL cannot come out of a job file.
-pub(crate) fn argv(command: &Command) -> Vec<CString> {
-    let words: Vec<&str> = match command {
-        Command::Argv(words) => words.iter().map(String::as_str).collect(),
-        Command::Shell(text) => vec!["/bin/sh", "-c", text],
-    };
-    words
-        .into_iter()
-        .map(|w| CString::new(w).unwrap_or_default())
-        .collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::stream::{Checkpoint, Lines, Tail};
 
-use super::{CHUNK, Next, Splitter};
+use super::splitter::{CHUNK, Next, Splitter};
 use farmhand_core::input::stream::Follow;
 
 /// Between two looks at a file that has nothing new.

@@ -1,12 +1,12 @@
 //! What an engine says: its checkpoint to the warden, its commands' output and its own words to the log.
 
-use std::io::Write;
+use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use farmhand_core::stream::Checkpoint;
 
-use super::{Engine, Pace};
 use crate::flow::events::{Reporter, Style};
 use crate::flow::output::Output;
 
@@ -16,7 +16,7 @@ const REPORT: Duration = Duration::from_millis(200);
 const COUNT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(super) struct Teller {
     log: Reporter,
     /// None outside of an attempt.
     progress: Option<std::fs::File>,
@@ -46,6 +46,11 @@ impl Teller {
         }
     }
 
+    /// Hands on what was collected.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.log.flush()
+    }
+
     /// A line for people, in the run's log.
     pub(super) fn say(&mut self, text: &str) {
         self.log.say(text);
@@ -64,13 +69,13 @@ impl Teller {
     }
 
     /// Whether the last report is too young for another; there will be one.
-    fn is_early(&mut self, now: Instant) -> bool {
+    pub(super) fn is_early(&mut self, now: Instant) -> bool {
         self.due = self.told.is_some() && now.duration_since(self.told_at) < REPORT;
         self.due
     }
 
     /// Reports a checkpoint that says something new; with `last`, in any case.
-    fn report(&mut self, mut checkpoint: Checkpoint, now: Instant, last: bool) {
+    pub(super) fn report(&mut self, mut checkpoint: Checkpoint, now: Instant, last: bool) {
         checkpoint.list = self.list;
         let done = checkpoint.succeeded + checkpoint.failed;
         if last || now.duration_since(self.rate.1) >= COUNT || self.told.is_none() {
@@ -99,29 +104,32 @@ impl Teller {
     }
 }
 
-impl Engine {
-    pub(super) fn tell(&mut self, now: Instant, last: bool) {
-        if let Err(error) = self.teller.log.flush() {
-            // The warden takes all output while it lives.
-            self.trouble
-                .get_or_insert(format!("nobody takes this stream's output: {error}"));
-            self.stopping = true;
+/// The last of several moments and how much had been done at each: how fast it goes.
+#[derive(Debug, Default)]
+struct Pace(VecDeque<(Instant, u64)>);
+
+impl Pace {
+    const OVER: Duration = Duration::from_secs(60);
+
+    /// In a second, rounded.
+    fn at(&mut self, now: Instant, done: u64) -> f64 {
+        self.0.push_back((now, done));
+        while self
+            .0
+            .front()
+            .is_some_and(|(at, _)| now.duration_since(*at) > Self::OVER)
+        {
+            self.0.pop_front();
         }
-        if !last && self.teller.is_early(now) {
-            return;
-        }
-        let mut checkpoint = self.course.checkpoint();
-        checkpoint.now = self.workers.values().map(|worker| worker.item.number).collect();
-        checkpoint.now.sort_unstable();
-        checkpoint.waits = self.list.waits();
-        if last {
-            let (_, failed) = self.course.counts();
-            checkpoint.why = self.trouble.clone().or_else(|| match (self.stopping, failed) {
-                (true, _) | (_, 0) => None,
-                (false, 1) => Some("1 line failed".to_owned()),
-                (false, failed) => Some(format!("{failed} lines failed")),
-            });
-        }
-        self.teller.report(checkpoint, now, last);
+        let Some((since, before)) = self.0.front() else {
+            return 0.0;
+        };
+        let time = now.duration_since(*since).as_secs_f64();
+        let rate = if time > 0.0 {
+            (done - before) as f64 / time
+        } else {
+            0.0
+        };
+        (rate * 10.0).round() / 10.0
     }
 }

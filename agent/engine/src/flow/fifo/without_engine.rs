@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, mknodat, openat, renameat};
 
-use super::recover::is_fifo;
-use super::{Directory, Fifos, Status, aside, file_name, unlink};
+use super::directory::Directory;
+use super::fifos::Fifos;
+use super::names::{Status, aside, file_name, is_fifo, unlink};
 
 /// What such a directory has, and an engine's has not. Locked by who changes something.
-const ALONE: &str = ".alone";
+const MARKER: &str = ".alone";
 /// For readers that are on their way to a FIFO when its name is marked.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Whether names there are marked by anybody, and not by an engine.
-pub fn is_alone(deps: &Path) -> bool {
-    deps.join(ALONE).exists()
+pub fn is_without_engine(deps: &Path) -> bool {
+    deps.join(MARKER).exists()
 }
 
 /// Makes the directory unless it is there. From now on the names can be waited for; names that there are stay as they are,
@@ -89,7 +90,7 @@ fn make(deps: &Path) -> io::Result<()> {
     let aside = Path::new(&aside);
     let _ = std::fs::remove_dir_all(aside);
     Directory::create(aside)?;
-    File::create(aside.join(ALONE))?;
+    File::create(aside.join(MARKER))?;
     // Another may have been quicker: then there is one, and this one goes.
     let renamed = std::fs::rename(aside, deps);
     let _ = std::fs::remove_dir_all(aside);
@@ -98,7 +99,7 @@ fn make(deps: &Path) -> io::Result<()> {
 
 fn take(deps: &Path) -> io::Result<(Fifos, File)> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let lock = match openat(rustix::fs::CWD, deps.join(ALONE), flags, Mode::empty()) {
+    let lock = match openat(rustix::fs::CWD, deps.join(MARKER), flags, Mode::empty()) {
         Ok(lock) => File::from(lock),
         Err(rustix::io::Errno::NOENT) => {
             let what = format!("{} was not made by `flow init`", deps.display());
