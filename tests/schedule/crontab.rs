@@ -1,10 +1,11 @@
 //! Crontabs become job files that say the same.
 
-use farmhand_core::crontab::{File, Import, Machine, Owner, Place, import};
 use farmhand_core::definition::{Command, JobSpec, RunOn, load};
 use farmhand_core::document::Source;
 use farmhand_core::due;
 use farmhand_core::schedule::{ParseContext, Schedule};
+use farmhand_import::crontab::{File, Owner, Place, import};
+use farmhand_import::{Import, Machine};
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! What crontabs do beside running commands: mail, locks, output, passwords.
 
-use farmhand_core::crontab::{Import, Owner};
+use farmhand_import::Import;
+use farmhand_import::crontab::Owner;
 
 use super::crontab::{file, imported, one, shell, specs};
 

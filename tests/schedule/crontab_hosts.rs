@@ -1,7 +1,8 @@
 //! Crontabs of several hosts become one job file.
 
-use farmhand_core::crontab::{File, Import, Owner, Place};
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
+use farmhand_import::Import;
+use farmhand_import::crontab::{File, Owner, Place};
 
 use super::crontab::{file, imported, specs};
 

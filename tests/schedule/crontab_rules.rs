@@ -1,6 +1,7 @@
 //! Rules of cron that a job does not have.
 
-use farmhand_core::crontab::{Import, Owner};
+use farmhand_import::Import;
+use farmhand_import::crontab::Owner;
 
 use super::crontab::{file, imported, one, specs};
 

@@ -2,10 +2,10 @@
 
 use std::process::Command as Process;
 
-use farmhand_core::crontab::Owner;
 use farmhand_core::definition::{Command, Filling, JobSpec, argv};
-use farmhand_core::import::{Import, Machine};
-use farmhand_core::systemd::{Timer, import};
+use farmhand_import::crontab::Owner;
+use farmhand_import::systemd::{Timer, import};
+use farmhand_import::{Import, Machine};
 use serde_json::json;
 
 use super::systemd::{file, jobs};

@@ -2,8 +2,8 @@
 
 use farmhand_core::definition::{Command, Enabled, JobSpec, Overlap, load};
 use farmhand_core::document::Source;
-use farmhand_core::import::{Import, Machine};
-use farmhand_core::kubernetes::{File, import};
+use farmhand_import::kubernetes::{File, import};
+use farmhand_import::{Import, Machine};
 use serde_json::{Value, json};
 
 pub(super) fn imported(documents: Vec<Value>) -> Import {

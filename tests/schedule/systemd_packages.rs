@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use farmhand_core::import::{Import, Machine};
-use farmhand_core::systemd::{File, Timer, import, service_of};
+use farmhand_import::systemd::{File, Timer, import, service_of};
+use farmhand_import::{Import, Machine};
 
 use super::systemd::jobs;
 

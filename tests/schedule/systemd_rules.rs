@@ -1,8 +1,8 @@
 //! Rules of systemd's units that real ones showed to matter.
 
 use farmhand_core::definition::JobDefinition;
-use farmhand_core::import::{Import, Machine};
-use farmhand_core::systemd::{File, Timer, import};
+use farmhand_import::systemd::{File, Timer, import};
+use farmhand_import::{Import, Machine};
 
 use super::systemd::jobs;
 

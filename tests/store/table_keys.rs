@@ -182,7 +182,7 @@ async fn a_primary_key_of_several_columns_is_proposed() {
         .await
         .unwrap();
     let columns = describe(&farm.db, "public", "pairs").await.unwrap();
-    let proposal = farmhand_core::import::Proposal::new("public".to_owned(), "pairs".to_owned(), &columns);
+    let proposal = farmhand_import::Proposal::new("public".to_owned(), "pairs".to_owned(), &columns);
     assert_eq!(proposal.table.key, ["a", "b"]);
     assert_eq!(
         (proposal.missing, proposal.others),

@@ -58,6 +58,18 @@ crate::words! {
     }
 }
 
+/// Instants that were recorded without a run; those that are observed, one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Recorded {
+    /// The node, of a job of each node.
+    pub node: Option<String>,
+    /// Why they were not run.
+    pub reason: String,
+    /// The first of them.
+    pub first: Timestamp,
+    pub last: Timestamp,
+}
+
 /// Neighbouring due instants skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipFold {

@@ -6,7 +6,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use farmhand_core::import::Column;
+use farmhand_core::definition::Column;
 
 /// The answer to `dispatch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Crontabs: a user's own and the system's, together. Whatever is in them, the job file is a good one and runs the same.
 
-use farmhand_core::crontab::{File, Line, Machine, Owner, Place, import, parse};
 use farmhand_core::definition::{Command, Filling, Overlap, argv, load};
 use farmhand_core::document::Source;
+use farmhand_import::Machine;
+use farmhand_import::crontab::{File, Line, Owner, Place, import, parse};
 
 use super::input::{parts, text};
 

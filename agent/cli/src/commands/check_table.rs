@@ -1,7 +1,7 @@
 //! `farmhand job check --table`: a table job for a table that is there.
 
 use farmhand_core::definition::parse_table_name;
-use farmhand_core::import::Proposal;
+use farmhand_import::Proposal;
 use farmhand_store::tables::{self, TableProblem};
 use serde_json::json;
 

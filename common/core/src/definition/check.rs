@@ -65,7 +65,7 @@ pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<String, Wrong> {
     })
 }
 
-pub(crate) fn is_user_name(name: &str) -> bool {
+pub fn is_user_name(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ':' || c == '/';
     !name.is_empty() && !name.contains(odd) && !name.starts_with('-')
 }

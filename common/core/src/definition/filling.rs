@@ -102,7 +102,7 @@ pub fn fill(command: &Command, with: &Filling) -> Result<Command, ParamErrors> {
     }
 }
 
-pub(crate) enum Placeholder<'a> {
+pub enum Placeholder<'a> {
     None,
     Literal(&'a str),
     Param(&'a str),
@@ -110,7 +110,7 @@ pub(crate) enum Placeholder<'a> {
 
 /// What an element of an argument vector stands for. Braces around anything but a name are left alone, so
 /// that `find -exec … {} ;` and awk programs pass unharmed.
-pub(crate) fn placeholder(element: &str) -> Placeholder<'_> {
+pub fn placeholder(element: &str) -> Placeholder<'_> {
     let inner = |s: &'_ str| -> Option<usize> {
         s.strip_prefix('{')
             .and_then(|s| s.strip_suffix('}'))
@@ -132,7 +132,7 @@ pub(crate) fn placeholder(element: &str) -> Placeholder<'_> {
 }
 
 /// The text that [`Filling::within`] makes this text of.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     scan(text, OWN, |name, escaped| match escaped {
         true => format!("{{{{{{{name}}}}}}}"),
         false => format!("{{{{{name}}}}}"),

@@ -50,11 +50,9 @@ mod written;
 #[cfg(test)]
 mod written_tests;
 
-pub(crate) use check::is_user_name;
 pub use check::{param_variable, variable_name};
 pub use difference::{Change, changes, differences};
 pub use filling::{Filling, argv, fill};
-pub(crate) use filling::{Placeholder, escape, placeholder};
 pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, check_name, load, load_all, load_with};
 pub use needs::{Needs, Rate};
@@ -68,8 +66,15 @@ pub use schema::json_schema;
 pub use secrets::secret_name;
 pub use spec::*;
 pub use stream_spec::StreamSpec;
-pub(crate) use table::table_name;
-pub use table::{MAX_ROW, SHORTEST_POLL, TableSpec, parse_table_name};
+pub use table::{Column, MAX_ROW, SHORTEST_POLL, TableSpec, parse_table_name};
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};
-pub(crate) use vars::escape_variables;
 pub use written::{job_file, job_keys};
+
+/// How job files name and quote things, for the crate that makes them of other files.
+#[doc(hidden)]
+pub mod for_importers {
+    pub use super::check::is_user_name;
+    pub use super::filling::{Placeholder, escape, placeholder};
+    pub use super::table::table_name;
+    pub use super::vars::escape_variables;
+}

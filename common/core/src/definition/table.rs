@@ -11,6 +11,25 @@ use super::spec::{Overlap, RunOn, millis};
 use crate::document::{Found, Reader, Wrong, filled, positive_duration};
 use crate::serde_list::one_or_many;
 
+/// A column of a user's table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Column {
+    /// As it is in the catalog.
+    pub name: String,
+    /// As PostgreSQL writes it.
+    pub kind: String,
+    /// The category of its type, `i` for integers that are too small for the number of a run.
+    pub category: String,
+    pub nullable: bool,
+    /// Cannot be set.
+    pub generated: bool,
+    /// By itself.
+    pub unique: bool,
+    /// One of several that are the primary key.
+    pub primary: bool,
+}
+
 /// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
 /// catalogs: nothing is folded, everything is quoted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,7 +236,7 @@ pub fn parse_table_name(text: &str) -> Result<(String, String), Wrong> {
 }
 
 /// As [`parse_table_name`] reads it.
-pub(crate) fn table_name(schema: &str, name: &str) -> String {
+pub fn table_name(schema: &str, name: &str) -> String {
     let part = |name: &str| match name.contains(['.', '"']) {
         true => format!("\"{}\"", name.replace('"', "\"\"")),
         false => name.to_owned(),

@@ -174,7 +174,7 @@ impl<'a> Vars<'a> {
 }
 
 /// The text of which [`Vars::filled`] makes this text.
-pub(crate) fn escape_variables(text: &str) -> String {
+pub fn escape_variables(text: &str) -> String {
     text.replace(OPEN, &format!("${OPEN}"))
 }
 

@@ -1,6 +1,6 @@
 //! What was recorded of the instants of a job that observes.
 
-use farmhand_core::crontab::Recorded;
+use farmhand_core::due::Recorded;
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_postgres::types::Type;

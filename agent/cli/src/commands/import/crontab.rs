@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::crontab::{self, File, Import, Imported, Machine, Owner, Place};
 use farmhand_core::definition::DstPolicy;
 use farmhand_core::schedule::{ParseContext, Schedule};
+use farmhand_import::crontab::{self, File, Owner, Place};
+use farmhand_import::{Import, Imported, Machine};
 use jiff::Timestamp;
 
 use super::hosts;

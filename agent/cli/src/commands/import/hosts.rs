@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use farmhand_core::crontab::{Owner, Place};
+use farmhand_import::crontab::{Owner, Place};
 
 use super::{Failure, out};
 

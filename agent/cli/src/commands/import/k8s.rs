@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use farmhand_core::import::Machine;
-use farmhand_core::kubernetes::{self, File};
+use farmhand_import::Machine;
+use farmhand_import::kubernetes::{self, File};
 use saphyr::{LoadableYamlNode, Scalar, ScanError, Yaml};
 use serde_json::{Map, Value};
 

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use farmhand_core::definition::load;
 use farmhand_core::document::Source;
 use farmhand_core::due;
-use farmhand_core::import::{Import, Imported, is_unedited};
+use farmhand_import::{Import, Imported, is_unedited};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;

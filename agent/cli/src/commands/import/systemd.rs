@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::import::Machine;
-use farmhand_core::systemd::{self, File, Timer};
+use farmhand_import::Machine;
+use farmhand_import::systemd::{self, File, Timer};
 
 use super::{Failure, Outcome, Target, home, hosts, text_of, zone};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_control::jobs;
-use farmhand_core::crontab::{
+use farmhand_core::definition::JobSpec;
+use farmhand_import::verify::{
     Compared, Comparison, Log, Observing, Single, Unknown, Verdict, Window, compare,
 };
-use farmhand_core::definition::JobSpec;
 use farmhand_store::Db;
 use farmhand_store::jobs::{Listed, revisions};
 use farmhand_store::reading::{self, every};

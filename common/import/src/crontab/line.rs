@@ -1,0 +1,280 @@
+//! One line of a crontab.
+
+use farmhand_core::definition::for_importers::is_user_name;
+use farmhand_core::schedule::{ParseContext, Schedule};
+
+use crate::proposed::Invalid;
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Nothing, or a comment.
+    Blank,
+    /// With its `#`.
+    Comment(String),
+    /// Holds for the lines below it.
+    Variable {
+        name: String,
+        /// Its value, without quotes.
+        value: String,
+    },
+    /// Something to run, and when.
+    Task(Task),
+    /// Something that cron would not take.
+    Invalid(Invalid),
+}
+
+/// A line that cron runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// As written, its fields separated by one blank.
+    pub schedule: String,
+    /// Cron accepts the schedule, and it has no instant.
+    pub never: bool,
+    /// Of a system crontab.
+    pub user: Option<String>,
+    /// `user:group` or `user/class`: what follows the user.
+    pub group: Option<String>,
+    pub command: String,
+    /// What stands after the first `%`.
+    pub stdin: Option<String>,
+    /// A leading `-`: cronie then logs nothing.
+    pub quiet: bool,
+}
+
+/// Reads every line; `system` crontabs have a user before the command. Line numbers are positions from 1.
+pub fn parse(text: &str, system: bool) -> Vec<Line> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| read(line.trim_end_matches('\r'), index + 1, system))
+        .collect()
+}
+
+fn read(line: &str, number: usize, system: bool) -> Line {
+    let body = line.trim_start_matches([' ', '\t']);
+    if body.trim_end().is_empty() {
+        return Line::Blank;
+    }
+    if body.starts_with('#') {
+        return Line::Comment(body.trim_end().to_owned());
+    }
+    if let Some(at) = line.find('\0') {
+        return Line::Invalid(Invalid {
+            line: number,
+            column: line[..at].chars().count() + 1,
+            problem: "a NUL byte".to_owned(),
+            fix: "remove it: no command and no variable can hold one".to_owned(),
+            text: line.to_owned(),
+        });
+    }
+    if let Some((name, value)) = variable(body) {
+        return Line::Variable { name, value };
+    }
+    match task(line, body, system) {
+        Ok(task) => Line::Task(task),
+        Err(wrong) => Line::Invalid(Invalid {
+            line: number,
+            column: wrong.column,
+            problem: wrong.problem,
+            fix: wrong.fix,
+            text: line.to_owned(),
+        }),
+    }
+}
+
+/// `NAME = value`; name and value may be quoted, blanks around the `=` are free.
+fn variable(body: &str) -> Option<(String, String)> {
+    let (name, rest) = match body.chars().next()? {
+        quote @ ('"' | '\'') => {
+            let (name, rest) = body[1..].split_once(quote)?;
+            (name, rest)
+        }
+        _ => {
+            let end = body.find(|c: char| c == '=' || c.is_whitespace())?;
+            body.split_at(end)
+        }
+    };
+    let value = rest.trim_start().strip_prefix('=')?.trim();
+    if name.is_empty() {
+        return None;
+    }
+    let unquoted = ['"', '\'']
+        .into_iter()
+        .find_map(|q| value.strip_prefix(q)?.strip_suffix(q))
+        .unwrap_or(value);
+    Some((name.to_owned(), unquoted.to_owned()))
+}
+
+struct Wrong {
+    column: usize,
+    problem: String,
+    fix: String,
+}
+
+fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
+    let column = |rest: &str| line.chars().count() - rest.chars().count() + 1;
+    let wrong = |rest: &str, problem: &str, fix: &str| Wrong {
+        column: column(rest),
+        problem: problem.to_owned(),
+        fix: fix.to_owned(),
+    };
+    let (quiet, body) = match body.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, body),
+    };
+    let mut rest = body;
+    let mut fields = Vec::new();
+    let wanted = if body.starts_with('@') { 1 } else { 5 };
+    for _ in 0..wanted {
+        let (word, after) = next_word(rest);
+        if word.is_empty() {
+            return Err(wrong(
+                rest,
+                &format!("{} of 5 schedule fields, and then nothing", fields.len()),
+                "write minute hour day-of-month month day-of-week, then the command",
+            ));
+        }
+        fields.push(word);
+        rest = after;
+    }
+    let schedule = fields.join(" ");
+    let never = check(&schedule, &fields, line, body)?;
+    let user_at = rest.trim_start_matches([' ', '\t']);
+    let user = if system {
+        let (word, after) = next_word(rest);
+        if word.is_empty() {
+            return Err(wrong(
+                rest,
+                "the user is missing",
+                "a system crontab has a user before the command; without --system the file is a user's own",
+            ));
+        }
+        rest = after;
+        Some(word)
+    } else {
+        None
+    };
+    let (user, group) = match user.and_then(|u| Some((u, u.find([':', '/'])?))) {
+        Some((word, at)) => (Some(word[..at].to_owned()), Some(word[at..].to_owned())),
+        None => (user.map(str::to_owned), None),
+    };
+    if let Some(name) = user.as_deref().filter(|name| !is_user_name(name)) {
+        return Err(wrong(
+            user_at,
+            &format!("`{name}` is not a valid user name"),
+            "a system crontab has a user before the command; without --system the file is a user's own",
+        ));
+    }
+    let rest = rest.trim_start_matches([' ', '\t']);
+    let (command, stdin) = percent(rest);
+    if command.trim().is_empty() {
+        return Err(wrong(
+            rest,
+            "the command is missing",
+            "write the command after the schedule, and in a system crontab after the user",
+        ));
+    }
+    Ok(Task {
+        schedule,
+        never,
+        user,
+        group,
+        command: command.trim_end().to_owned(),
+        stdin,
+        quiet,
+    })
+}
+
+fn next_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start_matches([' ', '\t']);
+    text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
+}
+
+/// The schedule as an expression here: macros that only some crons have are spelled out. Behind a value Debian's cron skips `#` and
+/// the rest of the field.
+pub(super) fn expression(schedule: &str) -> &str {
+    match schedule.to_ascii_lowercase().as_str() {
+        "@every_minute" => "* * * * *",
+        "@every_second" => "@every 1s",
+        _ => match schedule.split_once('#') {
+            Some((before, rest)) if !before.ends_with(' ') && !rest.contains(' ') => before,
+            _ => schedule,
+        },
+    }
+}
+
+/// Whether it never fires; an error points into the line.
+fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool, Wrong> {
+    let start = line.chars().count() - body.chars().count();
+    if schedule.eq_ignore_ascii_case("@continuous") {
+        return Err(Wrong {
+            column: start + 1,
+            problem: "cron knows no @continuous".to_owned(),
+            fix: "write a job by hand, see docs/reference/job-files.md".to_owned(),
+        });
+    }
+    let Err(error) = Schedule::parse(&[expression(schedule)], &ParseContext::default()) else {
+        return Ok(false);
+    };
+    let Some(at) = error.expression() else {
+        return Ok(false);
+    };
+    if at.never_fires() {
+        return Ok(true);
+    }
+    // From a column of the fields joined by one blank to one of the line.
+    let (mut joined, mut rest, mut place) = (0, body, start);
+    for field in fields {
+        let (_, after) = next_word(rest);
+        let lead = rest.chars().count() - rest.trim_start_matches([' ', '\t']).chars().count();
+        let length = field.chars().count();
+        if at.column - 1 <= joined + length {
+            return Err(Wrong {
+                column: place + lead + at.column - joined,
+                problem: at
+                    .field
+                    .map_or_else(|| at.problem.clone(), |f| format!("{f}: {}", at.problem)),
+                fix: at.fix.clone(),
+            });
+        }
+        joined += length + 1;
+        place += lead + length;
+        rest = after;
+    }
+    Err(Wrong {
+        column: place + 1,
+        problem: at.problem.clone(),
+        fix: at.fix.clone(),
+    })
+}
+
+/// The first bare `%` ends the command, what follows is its input, further ones are line ends; `\%` is a percent
+/// sign. Other backslashes are the shell's.
+pub(super) fn percent(text: &str) -> (String, Option<String>) {
+    let (mut command, mut input) = (String::new(), None::<String>);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c == '%' && input.is_none() {
+            input = Some(String::new());
+            continue;
+        }
+        let to = input.as_mut().unwrap_or(&mut command);
+        match c {
+            '\\' => match chars.next() {
+                Some('%') => to.push('%'),
+                Some(other) => to.extend(['\\', other]),
+                None => to.push('\\'),
+            },
+            '%' => to.push('\n'),
+            c => to.push(c),
+        }
+    }
+    if let Some(input) = &mut input
+        && !input.is_empty()
+        && !input.ends_with('\n')
+    {
+        input.push('\n');
+    }
+    (command, input.filter(|text| !text.is_empty()))
+}

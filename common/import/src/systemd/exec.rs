@@ -1,0 +1,234 @@
+//! `ExecStart=` and its like: systemd's quoting and variables, as an argument list or as a line of a shell.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use farmhand_core::text::shell_word;
+
+/// One command of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Exec {
+    pub words: Vec<String>,
+    /// `-`: its failure counts as success.
+    pub may_fail: bool,
+    /// `+`, `!` and `!!`: it keeps rights that the unit gives up.
+    pub privileged: bool,
+    /// `@`: what the program is told as its name, unless that is its own.
+    pub name: Option<String>,
+    /// `:`: a `$` is only a `$`.
+    verbatim: bool,
+}
+
+/// A piece of a word.
+enum Part {
+    Text(String),
+    /// `${NAME}`: within a word.
+    Variable(String),
+    /// `$NAME` as a word of its own: split into words.
+    Split(String),
+}
+
+impl Exec {
+    /// Without a shell; None if it has variables.
+    pub fn argv(&self) -> Option<Vec<String>> {
+        let word = |word: &String| match &self.parts(word)[..] {
+            [] => Some(String::new()),
+            [Part::Text(text)] => Some(text.clone()),
+            _ => None,
+        };
+        self.words.iter().map(word).collect()
+    }
+
+    /// As a shell reads it.
+    pub fn shell(&self) -> String {
+        let part = |part: &Part| match part {
+            Part::Text(text) => shell_word(text),
+            Part::Variable(name) => format!("\"${{{name}}}\""),
+            Part::Split(name) => format!("${name}"),
+        };
+        let word = |word: &String| match self.parts(word) {
+            parts if parts.is_empty() => "''".to_owned(),
+            parts => parts.iter().map(part).collect::<String>(),
+        };
+        let line: Vec<String> = self.words.iter().map(word).collect();
+        match self.may_fail {
+            true => format!("{{ {} || true; }}", line.join(" ")),
+            false => line.join(" "),
+        }
+    }
+
+    /// The variables that are words of their own.
+    pub fn split(&self) -> Vec<String> {
+        let parts = self.words.iter().flat_map(|word| self.parts(word));
+        parts
+            .filter_map(|part| match part {
+                Part::Split(name) => Some(name),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn parts(&self, word: &str) -> Vec<Part> {
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        if self.verbatim {
+            return vec![Part::Text(word.to_owned())];
+        }
+        if let Some(name) = word.strip_prefix('$').filter(|name| is_name(name)) {
+            return vec![Part::Split(name.to_owned())];
+        }
+        let (mut parts, mut text, mut rest) = (Vec::new(), String::new(), word);
+        while let Some(at) = rest.find('$') {
+            text.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let name = after
+                .strip_prefix('{')
+                .and_then(|r| r.split_once('}'))
+                .filter(|(name, _)| is_name(name));
+            rest = match (after.strip_prefix('$'), name) {
+                (Some(after), _) => {
+                    text.push('$');
+                    after
+                }
+                (None, Some((name, after))) => {
+                    if !text.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut text)));
+                    }
+                    parts.push(Part::Variable(name.to_owned()));
+                    after
+                }
+                (None, None) => {
+                    text.push('$');
+                    after
+                }
+            };
+        }
+        text.push_str(rest);
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        parts
+    }
+}
+
+/// The commands of one line; `;` as a word of its own separates them.
+///
+/// # Errors
+/// A quote that does not end.
+pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
+    let mut all = Vec::new();
+    let mut current = Exec::default();
+    let mut renamed = false;
+    for (raw, mut word) in words(text)? {
+        if raw == ";" {
+            all.push(std::mem::take(&mut current));
+            continue;
+        }
+        if raw == "\\;" {
+            ";".clone_into(&mut word);
+        }
+        if current.words.is_empty() {
+            let prefixes = word.find(|c| !"@-:+!".contains(c)).unwrap_or(word.len());
+            let flags: String = word.drain(..prefixes).collect();
+            current.may_fail = flags.contains('-');
+            current.privileged = flags.contains(['+', '!']);
+            current.verbatim = flags.contains(':');
+            renamed = flags.contains('@');
+        } else if std::mem::take(&mut renamed) {
+            let own = current.words[0].rsplit('/').next();
+            let whole = &current.words[0];
+            current.name = Some(word).filter(|word| own != Some(word) && whole != word);
+            continue;
+        }
+        current.words.push(word);
+    }
+    all.push(current);
+    all.retain(|exec| !exec.words.is_empty());
+    Ok(all)
+}
+
+/// The variables of `Environment=`, which is quoted in the same way.
+///
+/// # Errors
+/// As [`commands`], and a word without `=`.
+pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>, String> {
+    let split = |(_, word): (String, String)| match word.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(format!("\"{word}\" is not NAME=VALUE")),
+    };
+    words(text)?.into_iter().map(split).collect()
+}
+
+/// Splits as systemd does: quotes of both kinds, C's escapes. Each word as written, and as it is meant.
+fn words(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut words = Vec::new();
+    let mut chars = text.chars().peekable();
+    loop {
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        if chars.peek().is_none() {
+            return Ok(words);
+        }
+        let (mut raw, mut word, mut quote) = (String::new(), String::new(), None);
+        while let Some(c) = chars.next_if(|c| quote.is_some() || !c.is_whitespace()) {
+            raw.push(c);
+            match (c, quote) {
+                ('\\', _) => {
+                    raw.extend(chars.peek());
+                    escape(&mut chars, &mut word);
+                }
+                ('"' | '\'', None) => quote = Some(c),
+                (c, Some(open)) if c == open => quote = None,
+                (c, _) => word.push(c),
+            }
+        }
+        if let Some(open) = quote {
+            return Err(format!("a quote ({open}) does not end"));
+        }
+        words.push((raw, word));
+    }
+}
+
+/// What follows a backslash; what is no escape stays as it is.
+fn escape(chars: &mut Peekable<Chars<'_>>, word: &mut String) {
+    let Some(c) = chars.next() else {
+        word.push('\\');
+        return;
+    };
+    let (digits, radix) = match c {
+        'x' => (2, 16),
+        'u' => (4, 16),
+        'U' => (8, 16),
+        '0'..='3' => (2, 8),
+        _ => (0, 0),
+    };
+    if digits > 0 {
+        let code: String = chars.clone().take(digits).collect();
+        let whole = if radix == 8 {
+            format!("{c}{code}")
+        } else {
+            code.clone()
+        };
+        let found = u32::from_str_radix(&whole, radix)
+            .ok()
+            .filter(|_| code.chars().count() == digits);
+        if let Some(found) = found.and_then(char::from_u32).filter(|c| *c != '\0') {
+            chars.by_ref().take(digits).for_each(drop);
+            word.push(found);
+            return;
+        }
+    }
+    match c {
+        'a' => word.push('\x07'),
+        'b' => word.push('\x08'),
+        'f' => word.push('\x0c'),
+        'n' => word.push('\n'),
+        'r' => word.push('\r'),
+        't' => word.push('\t'),
+        'v' => word.push('\x0b'),
+        's' => word.push(' '),
+        '\\' | '"' | '\'' => word.push(c),
+        other => word.extend(['\\', other]),
+    }
+}
