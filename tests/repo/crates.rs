@@ -60,7 +60,7 @@ fn a_crate_depends_on_what_architecture_says_and_on_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All packages that a crate is built with, of whatever kind.
+/// All packages that a crate is built with, of whatever kind, but for what a feature adds that others switch on.
 fn below(name: &str) -> BTreeSet<String> {
     let metadata = super::dependencies::metadata();
     let nodes = metadata["resolve"]["nodes"].as_array().expect("nodes");
@@ -83,14 +83,42 @@ fn below(name: &str) -> BTreeSet<String> {
             kinds.iter().any(|kind| kind["kind"].is_null())
         };
         let dependencies = node["deps"].as_array().expect("dependencies");
+        let switched = optional(&metadata, name_of[id]);
         open.extend(
             dependencies
                 .iter()
                 .filter(is_built_in)
-                .filter_map(|d| d["pkg"].as_str()),
+                .filter_map(|d| d["pkg"].as_str())
+                .filter(|id| !switched.contains(&name_of[id])),
         );
     }
     found
+}
+
+/// The optional dependencies of a crate of this workspace.
+fn optional<'a>(metadata: &'a serde_json::Value, name: &str) -> Vec<&'a str> {
+    let packages = metadata["packages"].as_array().expect("packages");
+    let package = packages
+        .iter()
+        .find(|p| p["name"] == name && p["source"].is_null());
+    let dependencies = package.and_then(|p| p["dependencies"].as_array());
+    (dependencies.into_iter().flatten())
+        .filter(|d| d["optional"] == true)
+        .filter_map(|d| d["name"].as_str())
+        .collect()
+}
+
+#[test]
+fn only_what_the_database_holds_describes_types_of_core() {
+    let metadata = super::dependencies::metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let asks = |p: &&serde_json::Value| {
+        let dependencies = p["dependencies"].as_array().expect("dependencies");
+        (dependencies.iter())
+            .any(|d| d["name"] == "farmhand-core" && d["features"] == serde_json::json!(["schema"]))
+    };
+    let asking: Vec<_> = packages.iter().filter(asks).map(|p| &p["name"]).collect();
+    assert_eq!(asking, ["farmhand-store"]);
 }
 
 #[test]

@@ -76,7 +76,6 @@ pub struct Picked {
     pub run_id: i64,
     pub job_id: String,
     /// Its state when it was picked.
-    #[schema(value_type = farmhand_store::described::RunState)]
     pub state: RunState,
     /// The instant that it is for.
     pub due_at: Timestamp,

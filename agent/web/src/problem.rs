@@ -39,7 +39,7 @@ pub struct Problem {
     hint: Option<Box<str>>,
     /// Mistakes of job files, each with its place.
     #[serde(skip_serializing_if = "<[Located]>::is_empty")]
-    #[schema(value_type = Vec<farmhand_store::described::Located>, required = false)]
+    #[schema(required = false)]
     mistakes: Box<[Located]>,
     /// Seconds after which to try again.
     #[serde(skip)]

@@ -20,6 +20,7 @@ pub struct JobFacts {
 
 crate::words! {
     /// How a job is; what is worse comes first.
+    #[derive(Default)]
     JobHealth {
         /// Its instants pass and no agent fires them.
         Late = "late",
@@ -36,6 +37,7 @@ crate::words! {
         /// Its definition says enabled = false.
         Disabled = "disabled",
         /// None of the others.
+        #[default]
         Enabled = "enabled",
     }
 }

@@ -1,7 +1,6 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
 pub mod ansi;
-pub mod cause;
 pub mod claimed;
 pub mod command;
 pub mod continuous;
@@ -36,3 +35,8 @@ pub mod usual;
 pub mod verdict;
 pub mod waits;
 mod words;
+
+/// For [`words!`] of other crates.
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+pub use utoipa;

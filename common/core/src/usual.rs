@@ -13,17 +13,21 @@ const FACTOR: u32 = 2;
 /// A run shorter than this never counts as longer than usual: it ends before anybody could look at it.
 pub const SHORT: Duration = Duration::from_secs(10);
 
-/// Of runs that succeeded.
+/// How long runs that succeeded took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Usual {
     /// Half of them took no longer.
     #[serde(rename = "p50_ms", with = "crate::serde_time::millis")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub p50: Duration,
     /// 95 of 100 took no longer.
     #[serde(rename = "p95_ms", with = "crate::serde_time::millis")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub p95: Duration,
-    /// The longest of the runs that it was made from.
+    /// The longest of them.
     #[serde(rename = "longest_ms", with = "crate::serde_time::millis")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub longest: Duration,
     /// How many there were.
     pub count: usize,
@@ -68,9 +72,11 @@ impl Usual {
 
 /// What a run that takes longer than usual is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Exceeded {
     /// 95 of 100 took no longer.
     #[serde(rename = "p95_ms", with = "crate::serde_time::millis")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub p95: Duration,
     /// How many runs of its job that is of: the last that succeeded.
     pub runs: usize,

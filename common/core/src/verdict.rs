@@ -3,7 +3,6 @@
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, CauseKind};
 use crate::health::Level;
 use crate::usual::Exceeded;
 use crate::waits::WaitsFor;
@@ -87,7 +86,7 @@ impl<T> Several<T> {
         if self.items.len() == 1 { one } else { more }
     }
 
-    fn finding(&self, level: Level, text: String, about: About, cause: impl Fn(&T) -> Cause) -> Finding {
+    fn finding(&self, level: Level, text: String, about: About, cause: impl Fn(&T) -> String) -> Finding {
         Finding {
             level,
             text,
@@ -127,14 +126,18 @@ pub struct Waiting {
     pub waits_for: WaitsFor,
 }
 
-/// What a finding is about, so that it can be a link.
+/// What a finding is about, by one key, so that it can be a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum About {
+    /// A run, by its number.
     Run(i64),
+    /// A job, by its name.
     Job(String),
+    /// A node, by its address.
     Node(String),
-    /// Jobs in a state, as lists of jobs name it.
+    /// Jobs in a state, as the list of jobs takes it.
     Jobs(String),
     /// Nodes in a state; all of them when it is empty.
     Nodes(String),
@@ -144,13 +147,13 @@ pub enum About {
 
 /// One thing that is not well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = FarmFinding))]
 pub struct Finding {
     pub level: Level,
     pub text: String,
     pub about: About,
-    /// What it names, each by itself; none where the whole farm stands still.
-    #[serde(skip_deserializing)]
-    pub causes: Vec<Cause>,
+    /// What it names, each by itself, as in `failing:backup`; none where the whole farm stands still.
+    pub causes: Vec<String>,
 }
 
 /// All problems, the worst first; each once.
@@ -187,7 +190,7 @@ fn trouble(facts: &FarmFacts) -> Vec<Finding> {
     if let Some((first, count)) = late.named("job is late", "jobs are late") {
         let text = format!("{count}, first {first}: no agent fires them");
         let about = late.one_or(About::Job(first.clone()), About::Jobs("overdue".to_owned()));
-        found.push(late.finding(Level::Trouble, text, about, |job| Cause::of(CauseKind::Late, job)));
+        found.push(late.finding(Level::Trouble, text, about, |job| format!("late:{job}")));
     }
     let stuck = &facts.stuck;
     if let Some((first, count)) = stuck.named("run is stuck", "runs are stuck") {
@@ -196,7 +199,7 @@ fn trouble(facts: &FarmFacts) -> Vec<Finding> {
             1 => format!("run {run} of {job} is stuck on {node}: {how}"),
             _ => format!("{count}, the oldest run {run} of {job} on {node}: {how}"),
         };
-        let cause = |stuck: &Stuck| Cause::of(CauseKind::Stuck, stuck.run);
+        let cause = |stuck: &Stuck| format!("stuck:{}", stuck.run);
         found.push(stuck.finding(Level::Trouble, text, About::Run(*run), cause));
     }
     // What keeps every run from starting was said above.
@@ -213,24 +216,23 @@ fn attention(facts: &FarmFacts) -> Vec<Finding> {
     let blocked = &facts.blocked;
     if let Some((_, count)) = blocked.named("node", "nodes") {
         let text = format!("{count} cannot start runs: `farmhand node ls` says why");
-        let cause = |node: &String| Cause::of(CauseKind::Blocked, node);
+        let cause = |node: &String| format!("blocked:{node}");
         found.push(blocked.finding(Level::Attention, text, nodes("blocked"), cause));
     }
-    for (list, kind) in [
-        (&facts.lost, CauseKind::Lost),
-        (&facts.expired, CauseKind::Expired),
-    ] {
+    for (list, kind) in [(&facts.lost, "lost"), (&facts.expired, "expired")] {
         let (one, more) = (format!("node is {kind}"), format!("nodes are {kind}"));
         if let Some((first, count)) = list.named(&one, &more) {
-            let about = list.one_or(About::Node(first.clone()), nodes(kind.as_str()));
-            let (text, cause) = (format!("{count}: {first}"), |node: &String| Cause::of(kind, node));
+            let about = list.one_or(About::Node(first.clone()), nodes(kind));
+            let (text, cause) = (format!("{count}: {first}"), |node: &String| {
+                format!("{kind}:{node}")
+            });
             found.push(list.finding(Level::Attention, text, about, cause));
         }
     }
     let flapping = &facts.flapping;
     if let Some(((first, times), count)) = flapping.named("node is flapping", "nodes are flapping") {
         let text = format!("{count}: {first}, lost {times} times within an hour and back each time");
-        let cause = |(node, _): &(String, i64)| Cause::of(CauseKind::Flapping, node);
+        let cause = |(node, _): &(String, i64)| format!("flapping:{node}");
         found.push(flapping.finding(Level::Attention, text, About::Node(first.clone()), cause));
     }
     found.extend(waiting(&facts.gated, Level::Attention, QUEUED));
@@ -242,7 +244,7 @@ fn attention(facts: &FarmFacts) -> Vec<Finding> {
             1 => format!("run {run} of {job} has run for {lasted} on {node}, {why}"),
             _ => format!("{count} longer than usual, first run {run} of {job}: {lasted} on {node}"),
         };
-        let cause = |slow: &Slow| Cause::of(CauseKind::Slow, slow.run);
+        let cause = |slow: &Slow| format!("slow:{}", slow.run);
         found.push(slow.finding(Level::Attention, text, About::Run(*run), cause));
     }
     let failing = &facts.failing;
@@ -253,7 +255,7 @@ fn attention(facts: &FarmFacts) -> Vec<Finding> {
         };
         let about = failing.one_or(About::Job(first.clone()), About::Jobs("failing".to_owned()));
         let text = format!("{count}: {first}, {times}");
-        let cause = |(job, _): &(String, i32)| Cause::of(CauseKind::Failing, job);
+        let cause = |(job, _): &(String, i32)| format!("failing:{job}");
         found.push(failing.finding(Level::Attention, text, about, cause));
     }
     found
@@ -262,7 +264,7 @@ fn attention(facts: &FarmFacts) -> Vec<Finding> {
 /// The oldest run, when it has waited for longer than `limit`.
 fn waiting(runs: &Several<Waiting>, level: Level, limit: SignedDuration) -> Option<Finding> {
     let run = runs.items.first().filter(|run| run.waited > limit)?;
-    let cause = |run: &Waiting| Cause::of(CauseKind::Waiting, &run.job);
+    let cause = |run: &Waiting| format!("waiting:{}", run.job);
     Some(runs.finding(level, run.text(), About::Run(run.run), cause))
 }
 

@@ -34,5 +34,32 @@ macro_rules! words {
                 }
             }
         }
+
+        $crate::describe_words!($name, $($word),+);
     };
+}
+
+/// What the API's documents say of such an enum. Derived it would not see names that come through a macro.
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_words {
+    ($name:ident, $($word:literal),+) => {
+        impl $crate::utoipa::PartialSchema for $name {
+            fn schema() -> $crate::utoipa::openapi::RefOr<$crate::utoipa::openapi::schema::Schema> {
+                use $crate::utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+                let words = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+                words.enum_values(Some([$($word),+])).into()
+            }
+        }
+
+        impl $crate::utoipa::ToSchema for $name {}
+    };
+}
+
+#[cfg(not(feature = "schema"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_words {
+    ($name:ident, $($word:literal),+) => {};
 }

@@ -13,7 +13,6 @@ mod config;
 mod conn;
 mod db;
 mod decode;
-pub mod described;
 mod direct;
 pub mod epochs;
 mod error;

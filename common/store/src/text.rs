@@ -1,15 +1,6 @@
 //! The words that columns hold: an enum here, a CHECK in the schema.
 
-/// As [`farmhand_core::words!`], and the API's documents know it.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        farmhand_core::words! { $(#[$doc])* $name { $($(#[$vdoc])* $variant = $word),+ } }
-
-        $crate::described::as_words!($name, $name::ALL);
-    };
-}
-
-pub(crate) use words;
+use farmhand_core::words;
 
 words! {
     /// How an attempt ended that did not end its run.

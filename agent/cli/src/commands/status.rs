@@ -68,11 +68,10 @@ pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
 
 /// A finding in a line, with all that it names.
 pub(super) fn finding(found: &Finding) -> String {
-    let causes: Vec<_> = found.causes.iter().map(ToString::to_string).collect();
-    if causes.is_empty() {
+    if found.causes.is_empty() {
         return format!("! {}", found.text);
     }
-    format!("! {} [{}]", found.text, causes.join(" "))
+    format!("! {} [{}]", found.text, found.causes.join(" "))
 }
 
 /// Counts of the verdict stop at 1,000.
@@ -116,7 +115,6 @@ fn words(counts: &BTreeMap<impl std::fmt::Display, i64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use farmhand_core::cause::{Cause, CauseKind};
     use farmhand_store::reading::{About, Level};
 
     use super::*;
@@ -129,7 +127,7 @@ mod tests {
             about: About::Jobs("failing".to_owned()),
             causes,
         };
-        let causes = ["backup", "mail"].map(|job| Cause::of(CauseKind::Failing, job));
+        let causes = ["failing:backup", "failing:mail"].map(str::to_owned);
         let line = "! 2 jobs are failing: backup, 3 failures in a row";
         assert_eq!(
             finding(&found(causes.into())),

@@ -25,7 +25,6 @@ pub struct Diff {
     /// What happens to it.
     pub change: Change,
     /// Each key that differs, before and after.
-    #[schema(value_type = BTreeMap<String, farmhand_store::described::Change>)]
     pub keys: BTreeMap<String, Values>,
 }
 

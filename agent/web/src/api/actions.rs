@@ -273,7 +273,6 @@ struct Choice {
     runs: Vec<i64>,
     job: Option<String>,
     /// When it is left out: to cancel, due and running; to run again, failed, timed_out and lost
-    #[schema(value_type = Vec<farmhand_store::described::RunState>)]
     state: Vec<RunState>,
     /// Its address
     node: Option<String>,

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use farmhand_core::event::EventKind;
-use farmhand_store::described;
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Page};
 use farmhand_store::{Role, Severity};
@@ -27,7 +26,7 @@ struct ListQuery {
     node: Option<String>,
     /// Kinds with commas between them.
     #[serde(default, deserialize_with = "words")]
-    #[param(style = Form, explode = false, value_type = Vec<described::EventKind>)]
+    #[param(style = Form, explode = false)]
     kind: Vec<EventKind>,
     /// This one or worse.
     severity: Option<Severity>,

@@ -91,7 +91,7 @@ struct ExplainQuery {
 /// Why a job does not run: every gate that a run passes, and which holds it back
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/explain", tag = "jobs",
     params(("job" = String, Path, description = "Its name"), ExplainQuery),
-    responses((status = 200, body = farmhand_store::described::Explanation), (status = 404, body = Problem, description = "There is no such job",
+    responses((status = 200, body = Explanation), (status = 404, body = Problem, description = "There is no such job",
         content_type = "application/problem+json")))]
 async fn explain(
     State(app): State<App>,

@@ -22,7 +22,6 @@ pub fn router() -> Routes {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct NodesQuery {
-    #[param(value_type = Option<farmhand_store::described::NodeState>)]
     state: Option<NodeState>,
     /// `next` of the page before.
     cursor: Option<String>,

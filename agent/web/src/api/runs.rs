@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use farmhand_core::run::RunState;
-use farmhand_store::described;
 use farmhand_store::reading::{self, FlowView, Page, RunDetail, RunFilter, RunItem};
 use farmhand_store::{Kind, Role};
 use jiff::Timestamp;
@@ -26,11 +25,10 @@ struct ListQuery {
     job: Option<String>,
     /// States with commas between them.
     #[serde(default, deserialize_with = "words")]
-    #[param(style = Form, explode = false, value_type = Vec<described::RunState>)]
+    #[param(style = Form, explode = false)]
     state: Vec<RunState>,
     /// The address that holds it, or held it last.
     node: Option<String>,
-    #[param(value_type = Option<described::Kind>)]
     kind: Option<Kind>,
     /// Ended at this instant or later; with `since` or `until` the list is of ended runs, the latest end first.
     since: Option<Timestamp>,

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 /// One key of a definition, before and after; null where it was not there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// Before.
     pub old: Value,
-    /// After.
     pub new: Value,
 }
 

@@ -47,17 +47,15 @@ pub struct Mistakes {
     problems: Vec<Problem>,
 }
 
-/// A mistake for programs. Lines and columns count from 1, columns in characters.
+/// A mistake of a job file, for programs. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Located {
     pub file: String,
-    /// From 1.
     pub line: usize,
-    /// From 1, in characters.
     pub column: usize,
-    /// Behind the last character.
     pub end_line: usize,
-    /// The column behind the last character.
+    /// Behind its last character.
     pub end_column: usize,
     pub what: String,
     pub fix: String,

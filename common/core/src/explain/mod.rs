@@ -295,6 +295,7 @@ pub struct Node {
 
 /// One gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Finding {
     pub gate: Gate,
     pub open: bool,
@@ -310,6 +311,7 @@ pub struct Finding {
 
 /// Every gate that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Explanation {
     pub job_id: String,
     /// The instant that was asked about.

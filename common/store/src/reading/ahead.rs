@@ -56,7 +56,6 @@ pub struct JobAhead {
     /// Due instants for each column; None of a job that is due too often for that.
     pub counts: Option<Vec<usize>>,
     /// How long its runs usually take; none of fewer than five successes.
-    #[schema(value_type = Option<crate::described::Usual>)]
     pub usual: Option<Usual>,
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::text::words;
+use farmhand_core::words;
 
 words! {
     /// How an attempt ended.

@@ -64,7 +64,6 @@ pub struct JobDay {
     /// Of those that ran: began more than 60 s after they were ready.
     pub late: i64,
     /// The worst end of the day; none without a run.
-    #[schema(value_type = Option<crate::described::RunState>)]
     pub worst: Option<RunState>,
     /// Of its successes.
     pub durations: Option<Durations>,

@@ -35,11 +35,9 @@ pub struct FarmNow {
     pub db_now: Timestamp,
     /// How bad the worst finding is.
     #[serde(default = "well")]
-    #[schema(value_type = crate::described::Level)]
     pub level: Level,
     /// Each thing that is not well, the worst first; empty when all is well.
     #[serde(default)]
-    #[schema(value_type = Vec<crate::described::FarmFinding>)]
     pub findings: Vec<Finding>,
     /// Scheduled jobs whose instant passed more than ten seconds ago and that nobody fired, the oldest first.
     pub overdue: Vec<OverdueJob>,

@@ -116,7 +116,6 @@ pub struct Cell {
     /// Of an each-node job: the row.
     pub node: Option<String>,
     /// How far it has come, or how it ended.
-    #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// Why it waits, was skipped or ended so.
     pub reason: Option<String>,
@@ -169,7 +168,6 @@ pub struct RevisionDiff {
     /// The other one.
     pub to: i64,
     /// The keys that differ.
-    #[schema(value_type = BTreeMap<String, crate::described::Change>)]
     pub keys: BTreeMap<String, Change>,
 }
 

@@ -10,11 +10,11 @@ use super::page::{Page, Paging, cursor};
 use super::runs::wanted_label;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::text::words;
 use farmhand_core::definition::{JobSpec, Placement, trigger_text};
 use farmhand_core::due;
 use farmhand_core::health::{JobFacts, JobHealth};
 use farmhand_core::run::RunState;
+use farmhand_core::words;
 
 words! {
     /// Whether a job's schedule goes on.
@@ -103,7 +103,6 @@ pub struct OutcomeMark {
     /// The run's number.
     pub run_id: i64,
     /// How it ended.
-    #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// The instant that it is for.
     #[serde(deserialize_with = "crate::decode::instant")]
@@ -124,7 +123,6 @@ pub struct LiveMark {
     /// The run's number.
     pub run_id: i64,
     /// Due or running.
-    #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// The node that holds it; none while it is due.
     pub node: Option<String>,
@@ -136,8 +134,9 @@ pub struct LiveMark {
     pub started_at: Option<Timestamp>,
 }
 
+// What has a default here is read from its definition.
 /// A job in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobItem {
     /// The job's name.
     pub job_id: String,
@@ -146,17 +145,26 @@ pub struct JobItem {
     /// Whether it is enabled, observing, paused or disabled.
     pub state: JobState,
     /// How it does, in one word.
-    #[schema(value_type = crate::described::JobHealth)]
+    #[serde(default)]
+    #[schema(required = true)]
     pub health: JobHealth,
     /// What starts it.
     pub kind: JobKind,
     /// Expressions as they were written.
+    #[serde(default)]
+    #[schema(required = true)]
     pub schedule: Vec<String>,
     /// The same in words, with the zone; of a job without one, what starts it.
+    #[serde(default)]
+    #[schema(required = true)]
     pub schedule_text: String,
     /// The zone of its schedule.
+    #[serde(default)]
+    #[schema(required = true)]
     pub timezone: String,
     /// The jobs after whose ends it runs.
+    #[serde(default)]
+    #[schema(required = true)]
     pub triggered_by: Vec<String>,
     /// After whose ends it runs, in words.
     pub trigger_text: Option<String>,
@@ -165,8 +173,8 @@ pub struct JobItem {
     /// Whether a firing has a run for each node that fits.
     pub each_node: bool,
     /// Labels a node must have, each with this value or one of these.
-    #[serde(rename = "where")]
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[serde(rename = "where", default)]
+    #[schema(value_type = BTreeMap<String, Value>, required = true)]
     pub placement: Placement,
     /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
@@ -183,7 +191,6 @@ pub struct JobItem {
     /// When a run of it last ended.
     pub last_finished: Option<Timestamp>,
     /// How that run ended.
-    #[schema(value_type = Option<crate::described::RunState>)]
     pub last_state: Option<RunState>,
     /// When a run of it last succeeded.
     pub last_success: Option<Timestamp>,
@@ -204,6 +211,8 @@ pub struct JobItem {
     /// Who is responsible for it, as its definition says.
     pub owner: Option<String>,
     /// What its definition tags it with.
+    #[serde(default)]
+    #[schema(required = true)]
     pub tags: Vec<String>,
     /// Where its definition says what to do when it fails.
     pub runbook: Option<String>,
@@ -218,37 +227,12 @@ impl JobItem {
 
 #[derive(Deserialize)]
 pub(super) struct Row {
-    job_id: String,
-    rev: i64,
-    enabled: bool,
-    observe: bool,
-    paused: bool,
-    paused_by: Option<String>,
-    paused_at: Option<Timestamp>,
-    pause_reason: Option<String>,
-    scheduled: bool,
-    continuous: bool,
-    each_node: bool,
-    instances: i32,
-    next_run: Option<Timestamp>,
-    overdue: bool,
     waiting: bool,
-    source: String,
-    applied_by: String,
-    applied_at: Timestamp,
-    pub spec: Value,
+    spec: Value,
     /// Its place in the order that was asked for.
     rank: i64,
-    is_table: bool,
-    is_stream: bool,
-    is_flow: bool,
-    last_run_started: Option<Timestamp>,
-    last_finished: Option<Timestamp>,
-    last_state: Option<RunState>,
-    last_success: Option<Timestamp>,
-    consecutive_failures: i32,
-    outcomes: Vec<OutcomeMark>,
-    live: Vec<LiveMark>,
+    #[serde(flatten)]
+    item: JobItem,
 }
 
 /// A page of jobs in the order of the filter. The order is of all jobs, so the page after begins where this one ends; a job
@@ -261,7 +245,9 @@ pub async fn jobs(db: &Db, filter: &JobsFilter, paging: &Paging) -> Result<Page<
     let after: Option<(i64, String)> = paging.after(&list)?;
     let limit = paging.rows();
     let rows = read(db, None, filter, after.as_ref(), limit + 1).await?;
-    let page = Page::cut(rows, limit, |row: &Row| cursor(&list, &(row.rank, &row.job_id)));
+    let page = Page::cut(rows, limit, |row: &Row| {
+        cursor(&list, &(row.rank, &row.item.job_id))
+    });
     Ok(Page {
         items: page.items.into_iter().map(item).collect(),
         next: page.next,
@@ -298,66 +284,32 @@ pub(super) async fn read(
 }
 
 pub(super) fn item(row: Row) -> JobItem {
-    let state = match (row.enabled, row.paused, row.observe) {
-        (false, ..) => JobState::Disabled,
-        (_, true, _) => JobState::Paused,
-        (.., true) => JobState::Observing,
-        _ => JobState::Enabled,
-    };
+    let item = row.item;
     let health = JobHealth::of(&JobFacts {
-        enabled: row.enabled,
-        observes: row.observe,
-        paused: row.paused,
-        overdue: row.overdue,
-        failures: row.consecutive_failures,
+        enabled: item.state != JobState::Disabled,
+        observes: item.state == JobState::Observing,
+        paused: item.state == JobState::Paused,
+        overdue: item.overdue,
+        failures: item.consecutive_failures,
         waiting: row.waiting,
-        running: (row.live.iter()).any(|l| l.state == RunState::Running),
+        running: (item.live.iter()).any(|l| l.state == RunState::Running),
     });
     // What only a newer version understands is shown without words.
     let after = trigger_text(&row.spec);
     let spec: JobSpec = serde_json::from_value(row.spec).unwrap_or_default();
-    let kind = match () {
-        () if row.is_table => JobKind::Table,
-        () if row.is_stream => JobKind::Stream,
-        () if row.is_flow => JobKind::Flow,
-        () if row.continuous => JobKind::Continuous,
-        () if row.scheduled || !spec.schedule.is_empty() => JobKind::Scheduled,
-        () if !spec.triggered_by.is_empty() => JobKind::Triggered,
-        () => JobKind::Submitted,
-    };
     JobItem {
-        schedule_text: in_words(&row.job_id, &spec, kind, after.clone()),
-        trigger_text: after,
-        job_id: row.job_id,
-        rev: row.rev,
-        state,
         health,
-        kind,
+        schedule_text: in_words(&item.job_id, &spec, item.kind, after.clone()),
+        trigger_text: after,
         schedule: spec.schedule,
         timezone: spec.timezone,
         triggered_by: spec.triggered_by,
-        instances: row.instances,
-        each_node: row.each_node,
         placement: spec.placement,
-        next_run: row.next_run,
-        overdue: row.overdue,
-        paused_by: row.paused_by,
-        paused_at: row.paused_at,
-        pause_reason: row.pause_reason,
-        last_run_started: row.last_run_started,
-        last_finished: row.last_finished,
-        last_state: row.last_state,
-        last_success: row.last_success,
-        consecutive_failures: row.consecutive_failures,
-        outcomes: row.outcomes,
-        live: row.live,
-        applied_at: row.applied_at,
-        applied_by: row.applied_by,
-        source: row.source,
         description: spec.description,
         owner: spec.owner,
         tags: spec.tags,
         runbook: spec.runbook,
+        ..item
     }
 }
 

@@ -67,7 +67,6 @@ pub struct Lane {
     /// The node's address.
     pub address: String,
     /// The node's state now.
-    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// How many attempts may run on it at once.
     pub slots: i32,

@@ -26,7 +26,6 @@ pub struct NodeItem {
     /// Whether that session has not ended.
     pub open: bool,
     /// As commands, page and metrics show it.
-    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,
@@ -134,7 +133,6 @@ pub struct LeaseItem {
     /// False for a session that ended and whose runs are not free yet.
     pub open: bool,
     /// The node's state.
-    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,

@@ -27,7 +27,6 @@ pub struct RunRow {
     /// The revision by which it runs.
     pub rev: i64,
     /// What made it.
-    #[schema(value_type = crate::described::Kind)]
     pub kind: Kind,
     /// Which one of its firing, from 0.
     pub instance: i32,
@@ -40,7 +39,6 @@ pub struct RunRow {
     /// From when on it may be claimed.
     pub ready_at: Timestamp,
     /// How far it has come, or how it ended.
-    #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// The address that holds it, or held it last.
     pub running_at: Option<String>,
@@ -168,7 +166,6 @@ pub struct RunDetail {
     /// By when the holder must have ended the attempt: its timeout.
     pub hard_end: Option<Timestamp>,
     /// What it is measured by, when it takes longer than usual.
-    #[schema(value_type = Option<crate::described::Exceeded>)]
     pub exceeded: Option<Exceeded>,
 }
 

@@ -61,14 +61,12 @@ pub struct RunItem {
     /// The job's name.
     pub job_id: String,
     /// What made it.
-    #[schema(value_type = crate::described::Kind)]
     pub kind: Kind,
     /// Which one of its firing, from 0.
     pub instance: i32,
     /// How many there are in its firing.
     pub instances: i32,
     /// How far it has come, or how it ended.
-    #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// Why it waits, was skipped or ended so.
     pub reason: Option<String>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::nodes::NodeState;
-use crate::text::words;
+use farmhand_core::words;
 
 words! {
     /// What is wrong with a lease.
@@ -97,7 +97,6 @@ pub struct LostNode {
     /// The node's address.
     pub address: String,
     /// Lost or expired.
-    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// When the session was ended, or its lease was over.
     #[serde(deserialize_with = "crate::decode::instant")]
