@@ -58,6 +58,7 @@ impl State {
                         0
                     };
                     self.db.epoch = self.db.epoch.max(remembered) + 1;
+                    self.db.longest = [0, self.db.longest[0]];
                     self.db.claims_open = true;
                 }
                 done(Reply::Updated)
@@ -277,7 +278,7 @@ impl Db {
         node.longer = longer.max(if grows { node.longer } else { 0 });
         node.open = true;
         node.renewals += 1;
-        self.longest = self.longest.max(longer);
+        self.longest[0] = self.longest[0].max(longer);
         Reply::Opened {
             session: node.session,
             server,
@@ -294,7 +295,7 @@ impl Db {
         node.renewals += 1;
         let grows = cfg.has(Guard::TtlGrowsInSession);
         node.longer = longer.max(if grows { node.longer } else { 0 });
-        self.longest = self.longest.max(longer);
+        self.longest[0] = self.longest[0].max(longer);
         let held = std::array::from_fn(|r| {
             let run = &self.runs[r];
             let mine = run.state == RunState::Running && run.address == address && run.session == session;
@@ -313,7 +314,10 @@ impl Db {
             node,
             server: self.server,
             claims_open: self.claims_open,
-            longest: self.longest,
+            longest: (self.nodes.iter().filter(|n| n.open).map(|n| n.longer))
+                .chain(self.longest)
+                .max()
+                .unwrap_or(0),
         }
     }
 

@@ -32,7 +32,7 @@ impl State {
                 server: 1,
                 epoch: 1,
                 claims_open: true,
-                longest: 0,
+                longest: [0; 2],
                 nodes: [NO_NODE; ADDRESSES],
                 runs: std::array::from_fn(|r| if r < cfg.runs { run } else { absent }),
                 sequence: 0,
@@ -91,7 +91,7 @@ impl State {
         if let Some(agent) = &mut host.agents[0] {
             agent.session = Some((session, incarnation));
         }
-        self.db.longest = self.db.longest.max(cfg.longer[h][0]);
+        self.db.longest[0] = self.db.longest[0].max(cfg.longer[h][0]);
         self.db.nodes[usize::from(cfg.addresses[h])] = Node {
             session,
             incarnation,

@@ -45,8 +45,8 @@ pub struct Db {
     /// Of the newest row that says so; the high part of fences.
     pub epoch: u8,
     pub claims_open: bool,
-    /// The longest lease that was ever recorded, in ticks beyond the shortest.
-    pub longest: u8,
+    /// The longest lease that was recorded in this epoch and in the one before, in ticks beyond the shortest.
+    pub longest: [u8; 2],
     pub nodes: [Node; ADDRESSES],
     pub runs: [Run; RUNS],
     /// The fence sequence; stays 0 where no failover can turn it back.

@@ -45,12 +45,30 @@ pub fn mixed_leases_lossy() -> Config {
     }
 }
 
+/// The same twice: what the first epoch recorded is no longer asked for when the third is opened.
+pub fn mixed_leases_replaced_twice() -> Config {
+    Config {
+        name: "mixed leases, replaced twice",
+        max_lost_commits: 1,
+        faults: Faults {
+            failovers: 2,
+            ..Faults::default()
+        },
+        ..mixed_leases_lossy()
+    }
+}
+
 mod whole {
     use super::*;
 
     #[test]
     fn mixed_leases_lossy() {
         explore(super::mixed_leases_lossy(), Some(1));
+    }
+
+    #[test]
+    fn mixed_leases_replaced_twice() {
+        explore(super::mixed_leases_replaced_twice(), Some(1));
     }
 
     #[test]

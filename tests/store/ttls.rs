@@ -7,6 +7,7 @@ use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, 
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::epochs;
 use crate::fixture::{Farm, info};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -88,4 +89,44 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
     close(&farm.db, &me).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
     assert_eq!(longest().await, 60_000);
+}
+
+#[tokio::test]
+async fn a_lease_of_an_epoch_before_the_last_no_longer_counts() {
+    let farm = Farm::new().await;
+    let long = node(Uuid::new_v4(), LONG);
+    open(&farm.db, &long).await.unwrap();
+    let me = farmhand_store::LeaseIdentity {
+        address: "a".to_owned(),
+        session: 1,
+        incarnation: long.incarnation,
+    };
+    close(&farm.db, &me).await.unwrap();
+    farm.node("b").await;
+    let mut longest = vec![];
+    for _ in 0..3 {
+        epochs::replace(&farm).await;
+        let now = epochs::shown(&farm).await;
+        longest.push(now.longest_lease_ms);
+        epochs::open_epoch(&farm.db, &now.key(), "b", None).await.unwrap();
+    }
+    assert_eq!(longest, [60_000, 60_000, 30_000]);
+}
+
+#[tokio::test]
+async fn a_bump_takes_over_how_long_leases_are() {
+    let farm = Farm::new().await;
+    let long = node(Uuid::new_v4(), LONG);
+    open(&farm.db, &long).await.unwrap();
+    farm.sql
+        .batch_execute("UPDATE farmhand.node SET open = false")
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        let now = farmhand_store::epochs::newest(&farm.db).await.unwrap();
+        farmhand_store::epochs::bump(&farm.owner, now.id, 0, "ops")
+            .await
+            .unwrap();
+    }
+    assert_eq!(epochs::shown(&farm).await.longest_lease_ms, 60_000);
 }

@@ -47,7 +47,8 @@ CREATE TABLE farmhand.epoch (
     system_id bigint,
     opened_by text NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Of all nodes, ever; only grows. Another server is watched for as long before its epoch is opened.
+    -- Of all nodes, in this epoch; only grows. Another server is watched for as long before its epoch is opened, and for as
+    -- long as in the epoch before: a lease of an older one has ended, for the epoch after it was opened no sooner.
     longest_lease_ms bigint NOT NULL DEFAULT 0
 );
 

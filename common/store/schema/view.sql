@@ -39,6 +39,6 @@ WHERE NOT j.deleted;
 CREATE VIEW farmhand.database AS
 SELECT f.farm_id, f.pulse, (SELECT q.last_value FROM farmhand.fence_seq q) AS fence,
     (SELECT q.last_value FROM farmhand.run_id_seq q) AS run, e.epoch, e.id, farmhand.server() AS server, e.open,
-    greatest((SELECT max(l.longest_lease_ms) FROM farmhand.epoch l),
+    greatest((SELECT max(l.longest_lease_ms) FROM farmhand.epoch l WHERE l.id IN (e.id, e.follows)),
         (SELECT max(n.ttl_ms) FROM farmhand.node n WHERE n.open), (SELECT max(l.ttl_ms) FROM farmhand.lease l), 0) AS longest_lease_ms
 FROM farmhand.farm f CROSS JOIN farmhand.current_epoch e;
