@@ -192,6 +192,7 @@ impl State {
             node,
             server,
             claims_open,
+            epoch,
             longest,
         } = reply
         else {
@@ -224,7 +225,17 @@ impl State {
             }
             _ => Some(seen),
         };
-        agent.longest = agent.longest.max(longest).max(node.longer);
+        let known = if claims_open && epoch > agent.epoch {
+            agent.longer
+        } else {
+            agent.longest
+        };
+        agent.longest = known.max(longest).max(node.longer);
+        agent.epoch = if claims_open {
+            epoch.max(agent.epoch)
+        } else {
+            agent.epoch
+        };
         agent.server_watch = match agent.server_watch {
             _ if claims_open => None,
             Some((t, age)) if t == server => Some((t, age)),

@@ -314,6 +314,7 @@ impl Db {
             node,
             server: self.server,
             claims_open: self.claims_open,
+            epoch: self.epoch,
             longest: (self.nodes.iter().filter(|n| n.open).map(|n| n.longer))
                 .chain(self.longest)
                 .max()

@@ -147,6 +147,7 @@ pub enum Reply {
         node: Node,
         server: u8,
         claims_open: bool,
+        epoch: u8,
         longest: u8,
     },
     Claimed {
@@ -222,8 +223,9 @@ pub struct Watch {
 pub struct Agent {
     /// Of its leases.
     pub longer: u8,
-    /// The longest of any lease that it knows of.
+    /// The longest of any lease that it knows of, and the newest open epoch that it has seen.
     pub longest: u8,
+    pub epoch: u8,
     pub session: Option<(u8, u8)>,
     /// The incarnation of an open whose outcome is not known yet, 0 for none.
     pub opening: u8,
@@ -305,6 +307,7 @@ impl Agent {
         Agent {
             longer,
             longest: longer,
+            epoch: 1,
             session: None,
             opening: 0,
             server: 0,

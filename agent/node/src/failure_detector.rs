@@ -37,15 +37,15 @@ pub(crate) struct FailureDetector {
     /// What answered last, and its epoch's number.
     shown: Option<(EpochKey, i64)>,
     claims_open: bool,
-    /// The longest wait for a lease that was ever shown here: a failover may lose the row that says it.
-    longest: Duration,
+    /// The newest open epoch that was shown here, and the longest wait for a lease since: a failover may lose the row that says it.
+    longest: (i64, Duration),
     /// Where what runs here was compared with what the database shows.
     compared: Option<EpochKey>,
 }
 
 impl FailureDetector {
-    /// `longest`: of the leases that the agent remembers.
-    pub(crate) fn new(timing: LeaseTiming, slewed: bool, longest: Duration) -> Self {
+    /// `longest`: of the leases that the agent remembers, and in which epoch.
+    pub(crate) fn new(timing: LeaseTiming, slewed: bool, (epoch, longest): (i64, Duration)) -> Self {
         Self {
             timing,
             slewed,
@@ -58,9 +58,7 @@ impl FailureDetector {
             acting: HashSet::new(),
             shown: None,
             claims_open: false,
-            longest: timing
-                .challenge_after()
-                .max(LeaseTiming::at_least(longest).challenge_after()),
+            longest: (epoch, LeaseTiming::at_least(longest).challenge_after()),
             compared: None,
         }
     }
@@ -155,8 +153,15 @@ impl FailureDetector {
             (key, challenge_after(l.ttl_ms))
         });
         s.named.observe(received, awaited);
-        self.longest = self.longest.max(challenge_after(poll.database.longest_lease_ms));
-        let closed = (!poll.database.open).then(|| (poll.database.key(), self.longest));
+        let database = &poll.database;
+        let shown = challenge_after(database.longest_lease_ms);
+        let (epoch, longest) = self.longest;
+        self.longest = match database.open && database.epoch > epoch {
+            true => (database.epoch, shown),
+            false => (epoch, longest.max(shown)),
+        };
+        let wait = self.longest.1.max(self.timing.challenge_after());
+        let closed = (!database.open).then(|| (database.key(), wait));
         s.epoch.observe(received, closed);
     }
 
@@ -260,7 +265,7 @@ pub(crate) mod tests {
 
     fn detector() -> FailureDetector {
         let short = LeaseTiming::new(Duration::from_secs(5)).expect("long enough");
-        FailureDetector::new(short, false, Duration::ZERO)
+        FailureDetector::new(short, false, (0, Duration::ZERO))
     }
 
     fn opens(w: &mut FailureDetector, now: u64, poll: &Poll) -> bool {
@@ -283,7 +288,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
+    fn another_server_is_watched_for_the_longest_lease_that_was_recorded() {
         let mut w = detector();
         let new = poll(2, 1, false, 60_000);
         assert!(!opens(&mut w, 100, &new));
@@ -307,6 +312,17 @@ pub(crate) mod tests {
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
+    }
+
+    #[test]
+    fn a_lease_that_the_next_epoch_no_longer_records_is_forgotten_with_the_epoch_after_it() {
+        let mut w = detector();
+        w.polled("me", at(1), &poll(1, 1, true, 60_000));
+        w.polled("me", at(2), &poll(2, 2, true, 5_000));
+        let new = poll(3, 2, false, 5_000);
+        assert!(!opens(&mut w, 100, &new));
+        assert!(!opens(&mut w, 105, &new));
+        assert!(opens(&mut w, 106, &new));
     }
 
     #[test]

@@ -186,8 +186,10 @@ impl Session {
     ) -> Self {
         let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
         let timing = ctx.timing.with_slewed_clock(slewed);
-        let longest = ctx.memory.latest().map_or(0, |m| m.longest_lease_ms);
-        let longest = from_millis(longest);
+        let remembered = ctx.memory.latest();
+        let longest = remembered.map_or((0, Duration::ZERO), |m| {
+            (m.epoch, from_millis(m.longest_lease_ms))
+        });
         let mut session = Self {
             lease: Lease::new(timing, LEASE_GRACE, opened_sent),
             alone: Alone::default(),

@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_poll_that_is_asked_for_while_one_is_under_way_comes_after_it() {
         let timing = LeaseTiming::new(Duration::from_secs(30)).expect("long enough");
-        let mut detector = FailureDetector::new(timing, false, Duration::ZERO);
+        let mut detector = FailureDetector::new(timing, false, (0, Duration::ZERO));
         let (now, reply) = (BootInstant(1_000_000_000), poll(1, 1, true, 30_000));
         assert!(detector.take_due(now));
         // A run is to be cancelled, say, and the poll has looked already.
