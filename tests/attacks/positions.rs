@@ -90,7 +90,7 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET paused = true, next_run = NULL WHERE job_id = 'j'", "42501"),
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET job_id = 'team.k' WHERE job_id = 'j'", "42501"),
     ("a restricted operator's login", "change another team's job", "UPDATE farmhand.job SET job_id = 'k' WHERE job_id = 'team.j'", "42501"),
-    ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job SELECT 'k', rev, seq, enabled, paused, paused_by, paused_at, pause_reason, deleted, scheduled, next_run, decided_until, overlap, on_lost, priority, hard_ms, placement, instances, each_node, source, applied_by, applied_at FROM farmhand.job WHERE job_id = 'team.j'", "42501"),
+    ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job SELECT 'k', rev, seq, kind, work, enabled, paused, paused_by, paused_at, pause_reason, deleted, scheduled, next_run, decided_until, overlap, on_lost, priority, hard_ms, placement, instances, each_node, source, applied_by, applied_at FROM farmhand.job WHERE job_id = 'team.j'", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.job_signature (job_id, rev, document, key_name, signature, stored_by, stored_at) VALUES ('j', 1, '', '', '', '', now())", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.need (job_id, rev, gate, locks) VALUES ('j', 1, 'lock', '{x}')", "42501"),
     ("a restricted operator's login", "change another team's job", "INSERT INTO farmhand.notify_edge (job_id, target) VALUES ('j', 'ops')", "42501"),

@@ -26,6 +26,7 @@ mod lease_locks;
 mod leases;
 mod log_matches;
 mod lost_claims;
+mod making;
 mod marks;
 mod meetings;
 mod notify;

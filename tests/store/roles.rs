@@ -44,7 +44,7 @@ async fn an_agent_cannot_change_what_is_run_or_how() {
             "UPDATE farmhand.job SET enabled = true",
             "UPDATE farmhand.job SET placement = NULL",
             "UPDATE farmhand.job SET hard_ms = NULL, deleted = true",
-            "INSERT INTO farmhand.job SELECT * FROM farmhand.job",
+            "INSERT INTO farmhand.job (job_id) SELECT job_id FROM farmhand.job",
             "DELETE FROM farmhand.job",
             "DELETE FROM farmhand.job_revision",
             "DELETE FROM farmhand.need",

@@ -1,13 +1,9 @@
 //! Whether a job and a node are well: the one decision that command line, page, API, metrics and verdict show.
 
 /// What is known about a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobFacts {
-    /// Whether it fires and takes submissions.
-    pub enabled: bool,
-    /// Whether its instants are only recorded.
-    pub observes: bool,
-    pub paused: bool,
+    pub state: JobState,
     /// Its instant passed more than ten seconds ago, and no agent fired it.
     pub overdue: bool,
     /// Firings that failed since the last that succeeded.
@@ -16,6 +12,20 @@ pub struct JobFacts {
     pub waiting: bool,
     /// Whether a run of it is under way.
     pub running: bool,
+}
+
+crate::words! {
+    /// Whether a job's schedule goes on.
+    JobState {
+        /// It does.
+        Enabled = "enabled",
+        /// Somebody paused it.
+        Paused = "paused",
+        /// Its definition says `enabled = false`.
+        Disabled = "disabled",
+        /// Its definition says `observe = true`: its instants are recorded, and nothing of it is executed.
+        Observing = "observing",
+    }
 }
 
 crate::words! {
@@ -121,10 +131,10 @@ impl JobHealth {
     /// The state of a job with these facts.
     pub fn of(facts: &JobFacts) -> Self {
         match facts {
-            JobFacts { enabled: false, .. } => Self::Disabled,
-            JobFacts { paused: true, .. } => Self::Paused,
+            JobFacts { state: JobState::Disabled, .. } => Self::Disabled,
+            JobFacts { state: JobState::Paused, .. } => Self::Paused,
             JobFacts { overdue: true, .. } => Self::Late,
-            JobFacts { observes: true, .. } => Self::Observing,
+            JobFacts { state: JobState::Observing, .. } => Self::Observing,
             JobFacts { failures: 1.., .. } => Self::Failing,
             JobFacts { waiting: true, .. } => Self::Waiting,
             JobFacts { running: true, .. } => Self::Running,

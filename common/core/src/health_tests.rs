@@ -30,8 +30,11 @@ fn a_firing_has_one_outcome() {
 #[test]
 fn a_job_has_one_health() {
     let well = JobFacts {
-        enabled: true,
-        ..JobFacts::default()
+        state: JobState::Enabled,
+        overdue: false,
+        failures: 0,
+        waiting: false,
+        running: false,
     };
     let failing = JobFacts { failures: 1, ..well };
     let (quiet, attention, trouble) = (Level::Well, Level::Attention, Level::Trouble);
@@ -105,10 +108,13 @@ fn a_job_has_one_health() {
             "late",
             trouble,
         ),
-        (JobFacts { paused: true, ..well }, "paused", quiet),
+        (JobFacts {
+                state: JobState::Paused,
+                ..well
+            }, "paused", quiet),
         (
             JobFacts {
-                paused: true,
+                state: JobState::Paused,
                 ..failing
             },
             "paused",
@@ -116,7 +122,7 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                paused: true,
+                state: JobState::Paused,
                 running: true,
                 ..well
             },
@@ -125,7 +131,7 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                observes: true,
+                state: JobState::Observing,
                 waiting: true,
                 ..failing
             },
@@ -134,7 +140,7 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                observes: true,
+                state: JobState::Observing,
                 overdue: true,
                 ..well
             },
@@ -143,8 +149,8 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                observes: true,
-                paused: true,
+                state: JobState::Paused,
+                waiting: true,
                 ..well
             },
             "paused",
@@ -152,7 +158,7 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                enabled: false,
+                state: JobState::Disabled,
                 ..well
             },
             "disabled",
@@ -160,7 +166,7 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                enabled: false,
+                state: JobState::Disabled,
                 ..failing
             },
             "disabled",
@@ -168,8 +174,8 @@ fn a_job_has_one_health() {
         ),
         (
             JobFacts {
-                enabled: false,
-                paused: true,
+                state: JobState::Disabled,
+                overdue: true,
                 ..well
             },
             "disabled",
@@ -184,15 +190,13 @@ fn a_job_has_one_health() {
 
 #[test]
 fn a_job_without_failures_is_never_shown_as_failing() {
-    for bits in 0..32_u8 {
+    for (state, bits) in JobState::ALL.iter().flat_map(|state| (0..8_u8).map(move |bits| (*state, bits))) {
         let bit = |n: u8| bits & (1 << n) != 0;
         let facts = JobFacts {
-            observes: false,
-            enabled: bit(0),
-            paused: bit(1),
-            overdue: bit(2),
-            waiting: bit(3),
-            running: bit(4),
+            state,
+            overdue: bit(0),
+            waiting: bit(1),
+            running: bit(2),
             failures: 0,
         };
         assert_ne!(JobHealth::of(&facts), JobHealth::Failing, "{facts:?}");

@@ -15,6 +15,7 @@ pub mod graph;
 pub mod health;
 pub mod input;
 pub mod lease;
+pub mod making;
 pub mod notify;
 pub mod redact;
 pub mod release;

@@ -4,8 +4,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::definition::{Enabled, JobSpec, TriggerOn, check_param};
+use super::definition::{JobSpec, TriggerOn, check_param};
 use super::due::{self, SkipReason};
+use super::health::JobState;
+use super::making::{Maker, Making, may_make};
 use super::run::RunState;
 
 /// Ends of one parent that wait for another parent at most, for each child; older ones are given up.
@@ -69,10 +71,8 @@ impl FiringEnd {
 pub struct Child {
     /// The job that may be triggered.
     pub job_id: String,
-    /// Whether it takes submissions.
-    pub enabled: bool,
-    pub paused: bool,
-    pub deleted: bool,
+    /// None for one that was deleted.
+    pub state: Option<JobState>,
     /// Its definition, as it is stored.
     pub spec: Value,
     /// In the order of the definition's list.
@@ -206,7 +206,7 @@ impl Child {
         if !end.end.is_some_and(|e| follows(e, &end.parent)) {
             return Decision::Drop;
         }
-        if self.deleted {
+        if may_make(Maker::Trigger, self.state, false) == Making::Nothing {
             return Decision::Drop;
         }
         let missed = end.others.iter().find_map(|other| {
@@ -284,14 +284,8 @@ impl Child {
 
     /// Why the job does not run at that instant, whatever its parents did.
     fn refusal(&self, spec: &JobSpec, end: &End) -> Option<String> {
-        if !self.enabled {
-            return Some(SkipReason::Disabled.to_string());
-        }
-        if self.paused {
-            return Some(SkipReason::Paused.to_string());
-        }
-        if spec.enabled == Enabled::Observe {
-            return Some(SkipReason::Observed.to_string());
+        if let Making::Skip(reason) = may_make(Maker::Trigger, self.state, false) {
+            return Some(reason.to_string());
         }
         match due::compile(&self.job_id, spec) {
             Ok((_, policy)) => due::skipped_at(&policy, end.due_at).map(|reason| reason.to_string()),

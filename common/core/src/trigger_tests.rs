@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::health::JobState;
 use super::trigger::{Child, Decision, Firing};
 
 fn child(spec: Value, parents: &[(&str, &str)], ends: Value) -> Child {
@@ -8,7 +9,7 @@ fn child(spec: Value, parents: &[(&str, &str)], ends: Value) -> Child {
         .map(|(job, on)| json!({"job_id": job, "on": on}))
         .collect();
     serde_json::from_value(json!({
-        "job_id": "c", "enabled": true, "paused": false, "deleted": false, "spec": spec,
+        "job_id": "c", "state": "enabled", "spec": spec,
         "parents": parents, "ends": ends,
     }))
     .unwrap()
@@ -136,12 +137,13 @@ fn a_newer_run_by_hand_takes_the_place_of_one_that_waits() {
 fn a_paused_or_disabled_job_and_a_day_of_its_calendar_are_recorded() {
     let one = json!([end(1, "a", "success", json!([]))]);
     let mut paused = child(json!({}), &[("a", "success")], one.clone());
-    paused.paused = true;
+    paused.state = Some(JobState::Paused);
     assert_eq!(fired(&paused).skip.as_deref(), Some("paused"));
     let mut disabled = child(json!({}), &[("a", "success")], one.clone());
-    disabled.enabled = false;
+    disabled.state = Some(JobState::Disabled);
     assert_eq!(fired(&disabled).skip.as_deref(), Some("disabled"));
-    let observed = child(json!({"enabled": "observe"}), &[("a", "success")], one.clone());
+    let mut observed = child(json!({"enabled": "observe"}), &[("a", "success")], one.clone());
+    observed.state = Some(JobState::Observing);
     assert_eq!(fired(&observed).skip.as_deref(), Some("observed"));
     let excluded = child(
         json!({"exclude": ["2026-11-21"]}),

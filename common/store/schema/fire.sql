@@ -53,7 +53,7 @@ BEGIN
         JOIN json_to_recordset(fires) AS g(job_id text, rev bigint, seen timestamptz) ON g.job_id = j.job_id
         WHERE j.job_id = ANY (asked)
             AND j.next_run IS NOT DISTINCT FROM g.seen AND j.rev = g.rev AND g.seen <= statement_timestamp()
-            AND (j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) IS TRUE
+            AND j.fires IS TRUE
             AND (SELECT e.open FROM farmhand.current_epoch e)
         ORDER BY j.job_id
         FOR UPDATE OF j SKIP LOCKED);

@@ -15,6 +15,9 @@ CREATE TABLE farmhand.job (
     job_id text PRIMARY KEY CHECK (job_id <> '' AND job_id !~ '[[:cntrl:]]'),
     rev bigint NOT NULL,
     seq bigint NOT NULL,
+    -- What makes its runs, and what each of them does: as the definition has it.
+    kind text NOT NULL DEFAULT 'submitted' CHECK (kind IN ('scheduled', 'continuous', 'table', 'triggered', 'submitted')),
+    work text NOT NULL DEFAULT 'command' CHECK (work IN ('command', 'flow', 'stream')),
     enabled boolean NOT NULL,
     paused boolean NOT NULL DEFAULT false,
     paused_by text,
@@ -36,19 +39,20 @@ CREATE TABLE farmhand.job (
     source text NOT NULL,
     applied_by text NOT NULL,
     applied_at timestamptz NOT NULL,
-    -- Jobs with schedule = "@continuous": always one live run per instance, which is its loop's present round.
-    continuous boolean NOT NULL DEFAULT false,
     -- Success is waited for from here on, not from before the pause.
     resumed_at timestamptz,
     -- Its instants are recorded as skipped, and no run of it is made.
     observe boolean NOT NULL DEFAULT false,
-    CHECK (NOT (observe AND continuous)),
-    CHECK (next_run IS NOT NULL OR NOT (enabled AND scheduled AND NOT paused AND NOT deleted))
+    -- What each maker of runs makes of it (`may_make`).
+    state text NOT NULL GENERATED ALWAYS AS (CASE WHEN deleted THEN 'deleted' WHEN NOT enabled THEN 'disabled'
+        WHEN paused THEN 'paused' WHEN observe THEN 'observing' ELSE 'enabled' END) STORED,
+    fires boolean NOT NULL GENERATED ALWAYS AS (enabled AND scheduled AND NOT paused AND NOT deleted) STORED,
+    CHECK (NOT (observe AND kind = 'continuous')),
+    CHECK (next_run IS NOT NULL OR NOT fires)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-CREATE INDEX job_next_run ON farmhand.job (next_run)
-    WHERE enabled AND scheduled AND NOT paused AND NOT deleted;
+CREATE INDEX job_next_run ON farmhand.job (next_run) WHERE fires;
 CREATE INDEX job_by_seq ON farmhand.job (seq);
-CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE continuous;
+CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE kind = 'continuous';
 
 -- Whether agents can read a document: it is not nested too deep, and its numbers fit into theirs. One that they cannot read would keep
 -- them from all others. With a path of its own it is called, where a check that took it up as a part of itself would be planned anew for
@@ -68,10 +72,18 @@ CREATE TABLE farmhand.job_revision (
     PRIMARY KEY (job_id, rev)
 );
 
--- Whether people are told of a job that fails: not of one that observes, is paused or disabled. `JobHealth::of` in
--- core/health.rs is the same decision. Inlined into each statement, because it names nothing but columns.
-CREATE FUNCTION farmhand.active(j farmhand.job) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$ SELECT j.enabled AND NOT j.observe AND NOT j.paused AND NOT j.deleted $$;
+-- What a maker of runs does with a job in this state: "run", "refuse", "nothing", or record a skip for this reason. The jobs of
+-- "schedule" and "rounds" are asked for by `fires` and by their kind. `may_make` in core/making.rs is the same table.
+CREATE FUNCTION farmhand.may_make(maker text, state text, observe boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE
+    WHEN state = 'enabled' THEN 'run'
+    WHEN maker IN ('submit', 'backfill', 'retry', 'replay') THEN CASE WHEN state = 'paused' AND NOT observe THEN 'run' ELSE 'refuse' END
+    WHEN state = 'deleted' OR maker IN ('rows', 'rounds') THEN 'nothing'
+    WHEN state = 'observing' THEN 'observed'
+    WHEN state = 'paused' AND maker <> 'schedule' THEN 'paused'
+    WHEN state = 'disabled' AND maker = 'trigger' THEN 'disabled'
+    ELSE 'nothing' END;
 
 -- Whether the schedule of an enabled job owes a success: it goes on, or its last instants came after "since".
 CREATE FUNCTION farmhand.owes_success(j farmhand.job, since timestamptz) RETURNS boolean

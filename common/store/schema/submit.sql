@@ -101,14 +101,14 @@ BEGIN
             RETURN made_runs;
         END IF;
     END IF;
-    IF NOT j.enabled THEN
+    IF j.state = 'disabled' THEN
         RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';
     END IF;
-    IF j.observe THEN
+    IF farmhand.may_make('submit', j.state, j.observe) <> 'run' THEN
         RAISE EXCEPTION 'job "%" observes: nothing of it is executed', submit.job_id USING ERRCODE = '55000',
             HINT = 'Take `observe` out of its job file and apply it.';
     END IF;
-    IF jsonb_typeof(j.spec->'table') = 'object' THEN
+    IF j.kind = 'table' THEN
         RAISE EXCEPTION 'job "%" runs for rows of a table: set % of the row to NULL', submit.job_id,
             quote_ident(j.spec->'table'->>'dispatch') USING ERRCODE = '55000';
     END IF;

@@ -409,14 +409,13 @@ BEGIN
     room := 0;
     unwritten := false;
     -- No other job is locked.
-    IF NOT EXISTS (SELECT FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-            WHERE job.job_id = wanted AND jsonb_typeof(v.spec->'table') = 'object') THEN
+    IF NOT EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = wanted AND j.kind = 'table') THEN
         RETURN;
     END IF;
     PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
     SELECT v.spec->'table' INTO tbl FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-        WHERE job.job_id = wanted AND job.enabled AND NOT job.observe AND NOT job.paused AND NOT job.deleted
-            AND jsonb_typeof(v.spec->'table') = 'object' AND (SELECT e.open FROM farmhand.current_epoch e);
+        WHERE job.job_id = wanted AND job.kind = 'table' AND farmhand.may_make('rows', job.state, job.observe) = 'run'
+            AND (SELECT e.open FROM farmhand.current_epoch e);
     IF NOT FOUND THEN
         RETURN;
     END IF;

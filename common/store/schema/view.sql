@@ -26,7 +26,7 @@ FROM farmhand.run_history;
 
 CREATE VIEW farmhand.job_status AS
 SELECT j.job_id, r.running_at, s.last_run_started, j.next_run,
-    CASE WHEN NOT j.enabled THEN 'disabled' WHEN j.paused THEN 'paused' WHEN j.observe THEN 'observing' ELSE 'enabled' END AS state,
+    j.state,
     s.last_state, s.last_finished, s.last_success, coalesce(s.consecutive_failures, 0) AS consecutive_failures,
     j.rev, j.paused_by, j.paused_at, j.pause_reason
 FROM farmhand.job j

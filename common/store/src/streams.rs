@@ -12,6 +12,7 @@ use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::tasks::record;
 use farmhand_core::claimed::Attempt;
+use farmhand_core::health::JobState;
 
 /// Lines that one run replays at most, and their bytes: they go through its standard input.
 const REPLAY_ITEMS: i64 = 2_000;
@@ -115,8 +116,8 @@ pub async fn replay_items(
     struct Answer {
         known: bool,
         fits: bool,
-        disabled: bool,
-        observes: bool,
+        /// The state of a job that makes none.
+        refused: Option<JobState>,
         items: i64,
         new_run: Option<i64>,
     }
@@ -141,8 +142,11 @@ pub async fn replay_items(
             items,
             ..
         }) => Replayed::Run { run_id, items },
-        Some(Answer { disabled: true, .. }) => Replayed::Disabled,
-        Some(Answer { observes: true, .. }) => Replayed::Observes,
+        Some(Answer {
+            refused: Some(JobState::Disabled),
+            ..
+        }) => Replayed::Disabled,
+        Some(Answer { refused: Some(_), .. }) => Replayed::Observes,
         Some(Answer {
             known: true,
             fits: true,

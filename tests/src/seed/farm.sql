@@ -14,9 +14,9 @@ SELECT format('job-%s', lpad(n::text, 5, '0')), r, jsonb_build_object('schedule'
     'jobs.toml', 'seed', statement_timestamp() - (10 - r) * interval '6 days'
 FROM generate_series(1, :JOBS:) n, generate_series(1, 2) r;
 
-INSERT INTO farmhand.job (job_id, rev, seq, enabled, paused, paused_by, paused_at, scheduled, next_run, overlap, on_lost,
+INSERT INTO farmhand.job (job_id, rev, seq, kind, enabled, paused, paused_by, paused_at, scheduled, next_run, overlap, on_lost,
     priority, instances, each_node, source, applied_by, applied_at, placement)
-SELECT format('job-%s', lpad(n::text, 5, '0')), 2, n, n % 97 <> 0, n % 89 = 0, CASE WHEN n % 89 = 0 THEN 'somebody' END,
+SELECT format('job-%s', lpad(n::text, 5, '0')), 2, n, 'scheduled', n % 97 <> 0, n % 89 = 0, CASE WHEN n % 89 = 0 THEN 'somebody' END,
     CASE WHEN n % 89 = 0 THEN statement_timestamp() END, true, statement_timestamp() + interval '1 day' + n * interval '5 s',
     'skip', 'rerun', 0, CASE WHEN n % 50 = 0 THEN 8 ELSE 1 END, false, 'jobs.toml', 'seed',
     statement_timestamp() - interval '48 days', CASE n % 3 WHEN 0 THEN ARRAY['{"role": "web"}'::jsonb] END

@@ -173,6 +173,26 @@ impl JobSpec {
             .iter()
             .any(|text| text.trim().eq_ignore_ascii_case("@continuous"))
     }
+
+    /// What makes its runs, as the database has it.
+    pub fn kind(&self) -> &'static str {
+        match () {
+            () if self.is_continuous() => "continuous",
+            () if self.table.is_some() => "table",
+            () if !self.schedule.is_empty() => "scheduled",
+            () if !self.triggered_by.is_empty() => "triggered",
+            () => "submitted",
+        }
+    }
+
+    /// What each of its runs does, as the database has it.
+    pub fn work(&self) -> &'static str {
+        match () {
+            () if self.stream.is_some() => "stream",
+            () if self.flow.is_some() => "flow",
+            () => "command",
+        }
+    }
 }
 
 crate::words! {

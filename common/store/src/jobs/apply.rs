@@ -58,6 +58,8 @@ pub(super) struct Present {
 struct Columns<'a> {
     job_id: &'a str,
     rev: i64,
+    kind: &'static str,
+    work: &'static str,
     enabled: bool,
     scheduled: bool,
     next_run: Option<Timestamp>,
@@ -68,7 +70,6 @@ struct Columns<'a> {
     placement: Option<Vec<BTreeMap<String, String>>>,
     instances: u32,
     each_node: bool,
-    continuous: bool,
     observe: bool,
     source: &'a str,
     spec: &'a JobSpec,
@@ -303,6 +304,8 @@ impl<'a> Columns<'a> {
         Ok(Self {
             job_id: &change.job_id,
             rev,
+            kind: spec.kind(),
+            work: spec.work(),
             enabled: spec.enabled != Enabled::No,
             scheduled: change.next_run.is_some(),
             next_run: change.next_run,
@@ -315,7 +318,6 @@ impl<'a> Columns<'a> {
             placement: (!spec.placement.is_empty()).then(|| spec.placement.sets()),
             instances: spec.instances.max(1),
             each_node: spec.run_on == RunOn::EachNode,
-            continuous: spec.is_continuous(),
             observe: spec.enabled == Enabled::Observe,
             source: &change.source,
             spec,

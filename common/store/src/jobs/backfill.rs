@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use farmhand_core::health::JobState;
 
 /// The answer to `backfill`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +40,8 @@ pub async fn backfill(
     #[derive(Deserialize)]
     struct Locked {
         rev: i64,
-        enabled: bool,
-        observe: bool,
+        /// The state of a job that makes none.
+        refused: Option<JobState>,
     }
     #[derive(Deserialize)]
     struct Row {
@@ -51,8 +52,8 @@ pub async fn backfill(
     let locked: Option<Locked> = tx.row(stmt!("backfill_lock"), &[(&job_id, Type::TEXT)]).await?;
     let refused = match locked {
         None => Some(Backfilled::NotFound),
-        Some(job) if !job.enabled => Some(Backfilled::Disabled),
-        Some(job) if job.observe => Some(Backfilled::Observes),
+        Some(job) if job.refused == Some(JobState::Disabled) => Some(Backfilled::Disabled),
+        Some(job) if job.refused.is_some() => Some(Backfilled::Observes),
         Some(job) if job.rev != rev => Some(Backfilled::Changed),
         Some(_) => None,
     };

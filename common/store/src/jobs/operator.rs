@@ -14,6 +14,7 @@ use crate::error::StoreError;
 use crate::protocol::{promote_after_end, rounds};
 use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_core::event::EventKind;
+use farmhand_core::health::JobState;
 use farmhand_core::run::RunState;
 
 /// The answer to `pause`.
@@ -300,8 +301,8 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
         ended: bool,
         live: bool,
         row_live: bool,
-        disabled: bool,
-        observes: bool,
+        /// The state of a job that makes none.
+        refused: Option<JobState>,
         no_lines: bool,
         new_run: Option<i64>,
     }
@@ -352,8 +353,11 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
             new_run: Some(id), ..
         }) => Retried::Run(id),
         Some(Row { live: true, .. }) => Retried::NotFinal,
-        Some(Row { disabled: true, .. }) => Retried::Disabled,
-        Some(Row { observes: true, .. }) => Retried::Observes,
+        Some(Row {
+            refused: Some(JobState::Disabled),
+            ..
+        }) => Retried::Disabled,
+        Some(Row { refused: Some(_), .. }) => Retried::Observes,
         Some(Row { row_live: true, .. }) => Retried::RowLive,
         Some(Row { no_lines: true, .. }) => Retried::NoLines,
         Some(Row { ended: true, .. }) => Retried::NoJob,

@@ -11,6 +11,7 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::due::{self, SkipReason};
+use farmhand_core::health::JobState;
 
 /// What a boot meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
     struct Job {
         job_id: String,
         spec: Value,
-        paused: bool,
+        state: JobState,
     }
     #[derive(Debug, Serialize)]
     struct Given {
@@ -79,7 +80,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
     let mut given = Vec::with_capacity(jobs.len());
     for job in jobs {
         let skip = match skip(&job.job_id, &job.spec, at) {
-            Ok(_) if job.paused => Some(SkipReason::Paused),
+            Ok(_) if job.state == JobState::Paused => Some(SkipReason::Paused),
             Ok(skip) => skip,
             Err(why) => {
                 booted.unusable.push((job.job_id, why));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_core::definition::Placement;
-use farmhand_core::health::Level;
+use farmhand_core::health::{JobState, Level};
 use farmhand_core::usual::Exceeded;
 use farmhand_core::verdict::{
     FLAPS, FarmFacts, Finding, Several, Slow, Stuck, TAKEOVER, Waiting, judge, level,
@@ -20,7 +20,6 @@ use crate::error::StoreError;
 use crate::pools::gate_facts;
 
 use super::explain::need;
-use super::jobs::JobState;
 use super::nodes::NodeState;
 use super::queue::NextNow;
 use super::troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease};

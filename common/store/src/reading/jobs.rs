@@ -12,23 +12,9 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::{JobSpec, Placement, trigger_text};
 use farmhand_core::due;
-use farmhand_core::health::{JobFacts, JobHealth};
+use farmhand_core::health::{JobFacts, JobHealth, JobState};
 use farmhand_core::run::RunState;
 use farmhand_core::words;
-
-words! {
-    /// Whether a job's schedule goes on.
-    JobState {
-        /// It does.
-        Enabled = "enabled",
-        /// Somebody paused it.
-        Paused = "paused",
-        /// Its definition says `enabled = false`.
-        Disabled = "disabled",
-        /// Its definition says `observe = true`: its instants are recorded, and nothing of it is executed.
-        Observing = "observing",
-    }
-}
 
 words! {
     /// What a job runs, and when.
@@ -286,9 +272,7 @@ pub(super) async fn read(
 pub(super) fn item(row: Row) -> JobItem {
     let item = row.item;
     let health = JobHealth::of(&JobFacts {
-        enabled: item.state != JobState::Disabled,
-        observes: item.state == JobState::Observing,
-        paused: item.state == JobState::Paused,
+        state: item.state,
         overdue: item.overdue,
         failures: item.consecutive_failures,
         waiting: row.waiting,

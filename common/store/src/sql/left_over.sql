@@ -3,7 +3,7 @@ SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address
         WHERE r.state = 'running' AND r.session < n.session) AS to_free,
     EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
     OR EXISTS (SELECT FROM farmhand.job c
-        WHERE c.continuous AND c.enabled AND NOT c.paused AND NOT c.deleted
+        WHERE c.kind = 'continuous' AND c.state = 'enabled'
             AND c.instances > (SELECT count(*) FROM farmhand.run_live r
                 WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS to_promote,
     EXISTS (SELECT FROM farmhand.run_live r LEFT JOIN farmhand.node n ON n.address = r.node

@@ -3,4 +3,4 @@ SELECT (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     (SELECT count(*) FROM farmhand.node n WHERE farmhand.shown_state(n) = 'ready') AS ready,
     (SELECT extract(epoch FROM statement_timestamp() - min(j.next_run))::float8 FROM farmhand.job j
         -- Nothing can be subtracted from those that are not.
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted AND isfinite(j.next_run)) AS overdue
+        WHERE j.fires AND isfinite(j.next_run)) AS overdue

@@ -1,5 +1,5 @@
 SELECT j.job_id, j.rev, j.next_run
 FROM farmhand.job j
-WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted AND j.next_run <= statement_timestamp()
+WHERE j.fires AND j.next_run <= statement_timestamp()
 ORDER BY j.next_run, j.job_id
 LIMIT $1

@@ -48,7 +48,7 @@ SELECT clock_timestamp() AS db_now,
             AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> ANY (r.placement))
         ORDER BY r.ready_at LIMIT 1) c) AS earliest_ready,
     (SELECT min(j.next_run) FROM farmhand.job j
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) AS earliest_next_run,
+        WHERE j.fires) AS earliest_next_run,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', r.run_id, 'attempt', r.attempt, 'by', r.cancel_by)),
             '[]')
         FROM farmhand.run_live r

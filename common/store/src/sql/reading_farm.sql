@@ -36,12 +36,12 @@ WITH RECURSIVE level(priority) AS (
     FROM farmhand.node n
 ), late AS (
     SELECT j.job_id, j.next_run FROM farmhand.job j
-    WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+    WHERE j.fires
         AND j.next_run < statement_timestamp() - interval '10 seconds'
     ORDER BY j.next_run, j.job_id LIMIT $1
 ), failing AS (
     SELECT s.job_id, s.consecutive_failures, s.last_state, s.last_finished, s.last_success
-    FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
+    FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND j.state = 'enabled'
     WHERE s.consecutive_failures > 0
     ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1
 ), gone AS (
@@ -107,7 +107,7 @@ SELECT clock_timestamp() AS db_now,
         FROM waits w) AS waits,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (
         SELECT j.job_id, j.next_run FROM farmhand.job j
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+        WHERE j.fires
         ORDER BY j.next_run, j.job_id LIMIT $1) j) AS next,
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r WHERE r.state = 'running' LIMIT 1000) r) AS running,
     (SELECT count(*) FROM claimable) AS due,

@@ -1,9 +1,9 @@
 -- A page of jobs, and in the same statement the last outcomes of each.
 WITH page AS MATERIALIZED (
-    SELECT j.job_id, j.rev, w.state, w.kind, j.paused_by, j.paused_at, j.pause_reason, j.each_node, j.instances, j.next_run,
-        j.source, j.applied_by, j.applied_at, v.spec - '{env,stdin,exclude,flow}'::text[] AS spec,
-        j.enabled AND j.scheduled AND NOT j.paused
-            AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
+    SELECT j.job_id, j.rev, j.state, j.paused_by, j.paused_at, j.pause_reason, k.kind,
+        j.each_node, j.instances, j.next_run, j.source, j.applied_by, j.applied_at,
+        v.spec - '{env,stdin,exclude,flow}'::text[] AS spec,
+        j.fires AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
         -- Those that were never tried come first; of the others a hundred are looked at, for many may be taken over at once.
         EXISTS (SELECT FROM (SELECT r.run_id, r.attempt, r.ready_at, e.at AS enough FROM farmhand.run_live r
                 CROSS JOIN LATERAL (SELECT statement_timestamp()
@@ -16,6 +16,8 @@ WITH page AS MATERIALIZED (
     FROM farmhand.job j
     JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
     LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
+    -- What is run, where that says more than what makes its runs.
+    CROSS JOIN LATERAL (SELECT CASE j.work WHEN 'command' THEN j.kind ELSE j.work END AS kind) k
     -- What is listed first has the smallest; those without an instant come last, and those whose instant is beyond the calendar.
     CROSS JOIN LATERAL (SELECT CASE $8::text
         WHEN 'failures' THEN -coalesce(s.consecutive_failures, 0)::bigint
@@ -24,28 +26,17 @@ WITH page AS MATERIALIZED (
         WHEN 'last_end' THEN coalesce(-(extract(epoch FROM CASE WHEN isfinite(s.last_finished)
             AND s.last_finished < '9999-01-01 UTC' THEN s.last_finished END) * 1000000)::bigint, 9223372036854775807)
         ELSE 0 END AS rank) o
-    CROSS JOIN LATERAL (SELECT
-        CASE WHEN NOT j.enabled THEN 'disabled' WHEN j.paused THEN 'paused' WHEN j.observe THEN 'observing' ELSE 'enabled' END AS state,
-        CASE
-            WHEN jsonb_typeof(v.spec->'table') = 'object' THEN 'table'
-            WHEN jsonb_typeof(v.spec->'stream') = 'object' THEN 'stream'
-            WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN 'flow'
-            WHEN j.continuous THEN 'continuous'
-            WHEN j.scheduled OR v.spec->'schedule' <> '[]' THEN 'scheduled'
-            WHEN v.spec->'triggered_by' <> '[]' THEN 'triggered'
-            ELSE 'submitted' END AS kind) w
     WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1)
         AND ($6::text IS NULL OR CASE WHEN $8 = 'name' THEN j.job_id > $6 ELSE (o.rank, j.job_id) > ($9::bigint, $6) END)
         AND ($2::text IS NULL OR strpos(lower(j.job_id), lower($2)) > 0)
         AND ($5::jsonb IS NULL OR $5 <@ ANY (j.placement))
         AND ($3::text IS NULL OR CASE $3
-            WHEN 'failing' THEN farmhand.active(j) AND coalesce(s.consecutive_failures, 0) > 0
+            WHEN 'failing' THEN j.state = 'enabled' AND coalesce(s.consecutive_failures, 0) > 0
             WHEN 'running' THEN EXISTS (SELECT FROM farmhand.run_live r
                 WHERE r.job_id = j.job_id AND r.state = 'running')
-            WHEN 'overdue' THEN j.enabled AND j.scheduled AND NOT j.paused
-                AND j.next_run < statement_timestamp() - interval '10 seconds'
-            ELSE $3 = w.state END)
-        AND ($4::text IS NULL OR $4 = w.kind)
+            WHEN 'overdue' THEN j.fires AND j.next_run < statement_timestamp() - interval '10 seconds'
+            ELSE j.state = $3 END)
+        AND ($4::text IS NULL OR $4 = k.kind)
     ORDER BY o.rank, j.job_id
     LIMIT $7
 )

@@ -8,10 +8,8 @@ WITH old AS MATERIALIZED (
     WHERE h.run_id = $1
     LIMIT 1
 ), fits AS MATERIALIZED (
-    SELECT o.*, j.enabled, j.observe, j.rev, j.priority, j.placement, j.on_lost, j.hard_ms
-    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
-    JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
-    WHERE jsonb_typeof(v.spec->'stream') = 'object'
+    SELECT o.*, j.state, j.observe, j.rev, j.priority, j.placement, j.on_lost, j.hard_ms
+    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND j.work = 'stream' AND NOT j.deleted
 ), left_over AS MATERIALIZED (
     SELECT s.item, s.line FROM farmhand.stream_item s
     WHERE s.run_id = $1 AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
@@ -29,7 +27,7 @@ WITH old AS MATERIALIZED (
         placement, on_lost, overlap, hard_ms, params, submitted_by, parent_run, by_hand)
     SELECT f.job_id, f.rev, 'retry', f.instance, f.instances, f.node, f.due_at, statement_timestamp(),
         f.priority, f.placement, f.on_lost, 'allow', f.hard_ms, f.params, $2, f.run_id, true
-    FROM fits f WHERE f.enabled AND NOT f.observe AND EXISTS (SELECT FROM chosen)
+    FROM fits f WHERE farmhand.may_make('replay', f.state, f.observe) = 'run' AND EXISTS (SELECT FROM chosen)
     RETURNING run_id, job_id
 ), put AS (
     INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
@@ -41,7 +39,7 @@ WITH old AS MATERIALIZED (
     FROM made m
 )
 SELECT EXISTS (SELECT FROM old) AS known, EXISTS (SELECT FROM fits) AS fits,
-    EXISTS (SELECT FROM fits f WHERE NOT f.enabled) AS disabled, EXISTS (SELECT FROM fits f WHERE f.observe) AS observes,
+    (SELECT f.state FROM fits f WHERE farmhand.may_make('replay', f.state, f.observe) = 'refuse') AS refused,
     (SELECT count(*) FROM chosen) AS items, (SELECT run_id FROM made) AS new_run,
     (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
         AS note

@@ -22,7 +22,7 @@ WITH old AS (
         CASE WHEN u.queues THEN 'queue' ELSE 'allow' END, j.hard_ms, o.params, $2,
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
         CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key
-    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND j.enabled AND NOT j.observe
+    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND farmhand.may_make('retry', j.state, j.observe) = 'run'
     CROSS JOIN rule u
     WHERE NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left)
     -- Another run for the same row of a table.
@@ -53,8 +53,8 @@ SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,
     EXISTS (SELECT FROM old o JOIN farmhand.run_live r ON r.job_id = o.job_id AND md5(r.key) = md5(o.key))
         AS row_live,
-    EXISTS (SELECT FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND NOT j.enabled) AS disabled,
-    EXISTS (SELECT FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted AND j.observe) AS observes,
+    (SELECT j.state FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
+        AND farmhand.may_make('retry', j.state, j.observe) = 'refuse') AS refused,
     EXISTS (SELECT FROM lines) AND NOT EXISTS (SELECT FROM lines l WHERE l.is_left) AS no_lines,
     (SELECT run_id FROM made) AS new_run,
     (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)

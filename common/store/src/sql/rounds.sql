@@ -2,12 +2,12 @@
 -- run per instance, of any other none that waits. A round that runs, or was taken over, goes on to its end. While claims are
 -- closed no round is made; the sweep makes it when they are open.
 WITH j AS MATERIALIZED (
-    SELECT *, continuous AND enabled AND NOT paused AND NOT deleted AS looping
+    SELECT *, kind = 'continuous' AND farmhand.may_make('rounds', state, observe) = 'run' AS looping
     FROM farmhand.job WHERE job_id = ANY ($1)
 ), waiting AS MATERIALIZED (
     -- Locked, so that one just being claimed is seen as running.
     SELECT r AS run, j.looping AND r.instance < j.instances AS wanted,
-        CASE WHEN j.continuous AND j.paused THEN 'paused' ELSE 'withdrawn' END AS why
+        CASE WHEN j.kind = 'continuous' AND j.paused THEN 'paused' ELSE 'withdrawn' END AS why
     FROM farmhand.run_live r JOIN j ON j.job_id = r.job_id
     WHERE r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0
     ORDER BY r.run_id

@@ -8,7 +8,7 @@ WITH lost AS MATERIALIZED (
     GROUP BY l.job_id
 ), seen AS (
     SELECT j.job_id, j.rev, farmhand.owes_success(j, o.since) AS waits, j.next_run, j.hard_ms, s.last_success, o.since,
-        CASE WHEN farmhand.active(j) THEN coalesce(s.consecutive_failures, 0) ELSE 0 END AS consecutive_failures,
+        CASE WHEN j.state = 'enabled' THEN coalesce(s.consecutive_failures, 0) ELSE 0 END AS consecutive_failures,
         coalesce(l.n, 0) AS recent_takeovers,
         j.decided_until, count(*) OVER () AS total
     FROM farmhand.job j

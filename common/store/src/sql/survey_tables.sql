@@ -8,6 +8,6 @@ SELECT j.job_id, v.spec->'table' AS "table",
     (SELECT min(n.address) FROM farmhand.node n WHERE n.open AND NOT EXISTS (SELECT FROM pg_stat_activity a
         WHERE a.datname = current_database() AND a.application_name = left('farmhand rows ' || n.address, 63))) AS own_login
 FROM farmhand.job j JOIN farmhand.job_revision v USING (job_id, rev)
-WHERE jsonb_typeof(v.spec->'table') = 'object'
+WHERE j.kind = 'table'
     AND (NOT j.deleted OR EXISTS (SELECT FROM farmhand.row_result p WHERE p.job_id = j.job_id))
 ORDER BY j.job_id

@@ -1,5 +1,5 @@
 -- What is known about the ends of the parents of these jobs, whose rows are locked.
-SELECT j.job_id, j.enabled, j.paused, j.deleted, v.spec,
+SELECT j.job_id, nullif(j.state, 'deleted') AS state, v.spec,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('job_id', e.parent, 'on', e.on_end) ORDER BY e.nth), '[]')
         FROM farmhand.trigger_edge e WHERE e.child = j.job_id) AS parents,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', t.id, 'parent', t.parent, 'run_id', t.run_id,

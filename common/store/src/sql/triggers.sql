@@ -1,8 +1,6 @@
 SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_object('job_id', e.parent, 'on', e.on_end,
-            'state', CASE WHEN j.job_id IS NULL OR j.deleted THEN 'deleted' WHEN NOT j.enabled THEN 'disabled'
-                WHEN j.paused THEN 'paused' WHEN j.observe THEN 'observing' ELSE 'enabled' END,
-            'next_run', j.next_run,
+            'state', coalesce(j.state, 'deleted'), 'next_run', j.next_run,
             'running', (SELECT coalesce(jsonb_agg(r.run_id ORDER BY r.run_id), '[]') FROM (
                 SELECT r.run_id FROM farmhand.run_live r WHERE r.job_id = e.parent ORDER BY r.run_id + 0 LIMIT 20) r),
             'running_at', (SELECT r.running_at FROM farmhand.run_live r
