@@ -1,13 +1,16 @@
 //! The tables by which runs are made: the database's and the core's are the same.
 
-use farmhand_core::definition::Enabled;
-use farmhand_core::definition::JobSpec;
+use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
 use farmhand_core::health::JobState;
-use farmhand_core::making::{Maker, may_make};
+use farmhand_core::making::{MAX_QUEUED, Maker, may_make, overlap_says};
 use farmhand_store::jobs::{Backfilled, backfill, pause, submit};
+use farmhand_store::protocol::{claim, fire_boot};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::fixture::{Farm, past, spec};
+use crate::boots::boot_job;
+use crate::fixture::{Farm, past, spec, success, until_blocked};
+use crate::triggers::{ends, reasons};
 
 #[tokio::test]
 async fn what_a_state_means_for_a_maker_is_one_table() {
@@ -44,4 +47,131 @@ async fn a_paused_job_that_observes_makes_nothing_by_hand() {
     assert!(submitted.unwrap_err().to_string().contains("observes"));
     let filled = backfill(&farm.db, "j", rev, &[past(120)], "somebody").await;
     assert_eq!(filled.unwrap(), Backfilled::Observes);
+}
+
+#[tokio::test]
+async fn what_an_overlap_rule_says_is_one_table() {
+    let farm = Farm::new().await;
+    let queues = [None, Some(0), Some(1), Some(MAX_QUEUED - 2), Some(MAX_QUEUED - 1), Some(MAX_QUEUED)];
+    let numbers = (1..=3_i64).flat_map(|instants| (1..=instants).map(move |nth| (nth, instants)));
+    for rule in Overlap::ALL {
+        for ((nth, instants), queued) in numbers.clone().flat_map(|n| queues.map(|queued| (n, queued))) {
+            for live in [false, true] {
+                let row = farm
+                    .sql
+                    .query_one(
+                        "SELECT farmhand.overlap_says($1, $2, $3, $4, $5)",
+                        &[&rule.as_str(), &live, &queued, &nth, &instants],
+                    )
+                    .await
+                    .unwrap();
+                let says = overlap_says(*rule, live, queued, nth, instants);
+                let cell = format!("{rule} {live} {queued:?} {nth} of {instants}");
+                assert_eq!(row.get::<_, &str>(0), says.as_str(), "{cell}");
+            }
+        }
+    }
+}
+
+/// Runs of no node may be on any, and those of a node are of the whole job.
+#[tokio::test]
+async fn a_job_whose_run_on_is_changed_does_not_run_beside_itself() {
+    for (before, after) in [(RunOn::One, RunOn::EachNode), (RunOn::EachNode, RunOn::One)] {
+        let farm = Farm::new().await;
+        let a = farm.node("a").await;
+        let job = |run_on, overlap| JobSpec {
+            run_on,
+            overlap,
+            ..spec()
+        };
+        farm.job("j", job(before, Overlap::Skip), Some(past(300))).await;
+        farm.fire_at("j", past(300), &[past(300)]).await;
+        let run = claim(&farm.db, &a, 1, None).await.unwrap().remove(0);
+
+        farm.job("j", job(after, Overlap::Skip), Some(past(200))).await;
+        let fired = farm.fire_at("j", past(200), &[past(200)]).await;
+        assert_eq!((reasons(&fired[0]), fired[0].run_ids.len()), (vec!["overlap"], 0), "{after:?}");
+
+        farm.job("j", job(after, Overlap::Queue), Some(past(100))).await;
+        let fired = farm.fire_at("j", past(100), &[past(100)]).await;
+        assert_eq!(fired[0].run_ids.len(), 1, "{after:?}");
+        assert_eq!(claim(&farm.db, &a, 1, None).await.unwrap().len(), 0, "{after:?}");
+        ends(&farm, success(&a, &run)).await;
+        assert_eq!(claim(&farm.db, &a, 1, None).await.unwrap().len(), 1, "{after:?}");
+    }
+}
+
+/// Firings are counted, and not their shards; and what waits by hand or for a backfill is none of the schedule's.
+#[tokio::test]
+async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
+    let farm = Farm::new().await;
+    farm.node("a").await;
+    let sharded = JobSpec {
+        overlap: Overlap::Queue,
+        instances: 100,
+        ..spec()
+    };
+    let first = past(3600);
+    let rev = farm.job("j", sharded, Some(first)).await;
+    let hours: Vec<Timestamp> = (1..=1_100).map(|n| first - SignedDuration::from_hours(n)).collect();
+    let filled = backfill(&farm.db, "j", rev, &hours[..12], "somebody").await;
+    assert!(matches!(filled, Ok(Backfilled::Done { run_ids }) if run_ids.len() == 1_200));
+    for nth in 0..12 {
+        farm.sql
+            .batch_execute("UPDATE farmhand.job SET next_run = now() - interval '1 minute', scheduled = true")
+            .await
+            .unwrap();
+        let seen: std::time::SystemTime =
+            farm.sql.query_one("SELECT next_run FROM farmhand.job", &[]).await.unwrap().get(0);
+        let at = Timestamp::try_from(seen).unwrap();
+        let fired = farm.fire_at("j", at, &[at]).await;
+        assert_eq!((fired[0].run_ids.len(), fired[0].skipped.len()), (100, 0), "{nth}");
+    }
+}
+
+#[tokio::test]
+async fn a_boot_replaces_what_runs_and_says_what_it_skips() {
+    let farm = Farm::new().await;
+    let job = |overlap| JobSpec {
+        overlap,
+        ..boot_job()
+    };
+    farm.job("replaces", job(Overlap::Replace), None).await;
+    farm.job("skips", job(Overlap::Skip), None).await;
+    let a = farm.node("a").await;
+    let booted = fire_boot(&farm.db, &a, "boot-1").await.unwrap().unwrap();
+    assert_eq!(booted.run_ids.len(), 2);
+    let claimed = claim(&farm.db, &a, 2, None).await.unwrap();
+    let old = claimed.iter().find(|run| run.job_id == "replaces").unwrap();
+
+    let booted = fire_boot(&farm.db, &a, "boot-2").await.unwrap().unwrap();
+    let [replaces, skips] = &booted.fired[..] else {
+        panic!("{booted:?}")
+    };
+    assert_eq!((&replaces.cancelling, replaces.run_ids.len()), (&vec![old.run_id], 1));
+    assert_eq!((reasons(skips), skips.run_ids.len()), (vec!["overlap"], 0));
+    assert!(claim(&farm.db, &a, 1, None).await.unwrap().is_empty());
+    ends(&farm, success(&a, old)).await;
+    assert_eq!(claim(&farm.db, &a, 1, None).await.unwrap()[0].run_id, replaces.run_ids[0]);
+}
+
+/// Its end that is being written is waited for, or what the boot makes would wait for nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_boot_sees_the_end_of_what_its_run_would_wait_for() {
+    let farm = Farm::new().await;
+    let queues = JobSpec {
+        overlap: Overlap::Queue,
+        ..boot_job()
+    };
+    farm.job("j", queues, None).await;
+    let a = farm.node("a").await;
+    submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let ops = farm.test.client().await;
+    ops.batch_execute("BEGIN; DELETE FROM farmhand.run_live").await.unwrap();
+    let (db, me) = (farm.db.clone(), a.clone());
+    let boot = tokio::spawn(async move { fire_boot(&db, &me, "boot-1").await.unwrap().unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(boot.await.unwrap().run_ids.len(), 1);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL").await, 1);
 }

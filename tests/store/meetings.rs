@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap, TriggerFault};
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, retry_run, submit};
-use farmhand_store::protocol::{Claimed, Triggered, settle};
+use farmhand_store::protocol::{Claimed, Fired, settle};
 use farmhand_store::{Db, LeaseIdentity, reading};
 use farmhand_tests::pg::config;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, past, spec, success};
 use crate::rounds::looping;
-use crate::triggers::{after, ends, failed, fired, take};
+use crate::triggers::{after, ends, failed, fired, reasons, take};
 
 const FINISH: &str = include_str!("../../common/store/src/sql/finish.sql");
 
@@ -68,7 +68,7 @@ async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_onc
     assert_eq!(ends(&farm, success(&me, &p)).await, []);
     let made = ends(&farm, failed(&me, &q)).await;
     assert_eq!(
-        made[0].skipped,
+        reasons(&made[0]),
         [format!("trigger: run {} of q failed", q.run_id)]
     );
     assert_eq!(
@@ -81,7 +81,7 @@ async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_onc
     fired(&farm, &["p"], past(30)).await;
     let p = take(&farm, &me, "p").await;
     let made = ends(&farm, success(&me, &p)).await;
-    assert_eq!(made[0].skipped, ["trigger: q has no run there"]);
+    assert_eq!(reasons(&made[0]), ["trigger: q has no run there"]);
 }
 
 /// `p` runs, and `q` has ended, at their instant; and `q` at each of `count` hours before it. `told`: ends of it that nobody
@@ -114,8 +114,8 @@ async fn a_backfill_meets_runs_that_have_many_newer_ones_of_the_same_backfill() 
         .unwrap();
     let made = ends(&farm, success(&me, &p)).await;
     assert_eq!(
-        (made[0].run_ids.len(), &made[0].skipped),
-        (1, &vec![]),
+        (made[0].run_ids.len(), reasons(&made[0])),
+        (1, vec![]),
         "{made:?}"
     );
 }
@@ -171,7 +171,7 @@ async fn runs_by_hand_meet_on_the_latest_run_of_each() {
     let later = run("p").await;
     let made = ends(&farm, success(&me, &later)).await;
     assert_eq!(
-        made[0].skipped,
+        reasons(&made[0]),
         [format!("trigger: run {} of q failed", bad.run_id)]
     );
     // Repeating the failed one by hand is how an operator goes on.
@@ -234,7 +234,7 @@ async fn of_two_parents_that_end_at_once_on_two_nodes_the_second_sees_both() {
     slow.batch_execute("COMMIT").await.unwrap();
     let parents = ["p".to_owned()];
     let (one, two) = tokio::join!(settle(&farm.db, Some(&parents)), settle(&farm.db, None));
-    let made: Vec<Triggered> = one.unwrap().into_iter().chain(two.unwrap()).collect();
+    let made: Vec<Fired> = one.unwrap().into_iter().chain(two.unwrap()).collect();
     assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
 }
 

@@ -5,7 +5,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, retried_runs, retry_run, submit};
-use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, poll, settle};
+use farmhand_store::protocol::{Claimed, Finish, Fired, claim, finish, poll, settle};
 use farmhand_store::reading;
 use jiff::Timestamp;
 use serde_json::json;
@@ -56,9 +56,14 @@ pub fn failed(me: &LeaseIdentity, run: &Claimed) -> Finish {
     }
 }
 
-pub async fn ends(farm: &Farm, end: Finish) -> Vec<Triggered> {
+pub async fn ends(farm: &Farm, end: Finish) -> Vec<Fired> {
     finish(&farm.db, &[end]).await.unwrap();
     settle(&farm.db, None).await.unwrap()
+}
+
+/// Why runs of a job were not made.
+pub fn reasons(fired: &Fired) -> Vec<&str> {
+    fired.skipped.iter().map(|skip| skip.reason.as_str()).collect()
 }
 
 async fn skipped(farm: &Farm, job: &str) -> Option<String> {
@@ -160,7 +165,7 @@ async fn a_failed_parent_triggers_failure_and_finish_and_not_success() {
     let made = settle(&farm.db, None).await.unwrap();
     // "e" is still live, so its overlap rule decides.
     assert_eq!((made.len(), made[0].job_id.as_str()), (1, "e"), "{made:?}");
-    assert_eq!(made[0].skipped, ["overlap"]);
+    assert_eq!(reasons(&made[0]), ["overlap"]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, Database, EpochKey};
 use farmhand_store::protocol::{
-    Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed, Triggered,
+    Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed,
 };
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
@@ -48,7 +48,7 @@ pub(crate) enum Input {
         job_id: String,
         result: Result<Dispatched, StoreError>,
     },
-    Triggered(Result<Vec<Triggered>, StoreError>),
+    Triggered(Result<Vec<Fired>, StoreError>),
     RefusalsForgotten(Result<usize, StoreError>),
     /// The warden was told of signed definitions; of these it could not be.
     SerialsTold(Vec<(String, i64)>),

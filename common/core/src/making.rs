@@ -1,5 +1,6 @@
 //! What makes runs, and what the state of a job means for each maker.
 
+use super::definition::Overlap;
 use super::due::SkipReason;
 use super::health::JobState;
 
@@ -65,5 +66,46 @@ pub fn may_make(maker: Maker, state: Option<JobState>, observes: bool) -> Making
         (Boot | Trigger, Some(Paused)) => Making::Skip(SkipReason::Paused),
         (Trigger, Some(Disabled)) => Making::Skip(SkipReason::Disabled),
         (Schedule | Boot | Trigger | Rows | Rounds, _) => Making::Nothing,
+    }
+}
+
+/// What an overlap rule says to one of several instants of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// Its run may begin.
+    Run,
+    /// Its run waits for the end of others.
+    Wait,
+    /// It has no run.
+    Skip(SkipReason),
+}
+
+impl Says {
+    /// The word that `farmhand.overlap_says` answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Wait => "wait",
+            Self::Skip(reason) => reason.as_str(),
+        }
+    }
+}
+
+/// Firings of one class that wait for others, on one node for each-node jobs, at most.
+pub const MAX_QUEUED: i64 = 1_000;
+
+/// What the rule says to the `nth` of `instants`, from 1, while something of the job is in its way (`live`) and so many firings of its
+/// class wait; None where any number may. `farmhand.overlap_says` is the same table.
+pub fn overlap_says(rule: Overlap, live: bool, queued: Option<i64>, nth: i64, instants: i64) -> Says {
+    match rule {
+        Overlap::Allow => Says::Run,
+        Overlap::Skip if live => Says::Skip(SkipReason::Overlap),
+        Overlap::Queue if queued.is_some_and(|queued| queued + nth > MAX_QUEUED) => {
+            Says::Skip(SkipReason::QueueFull)
+        }
+        Overlap::Replace if nth < instants => Says::Skip(SkipReason::Replaced),
+        Overlap::Skip | Overlap::Queue if live || nth > 1 => Says::Wait,
+        Overlap::Replace if live => Says::Wait,
+        Overlap::Skip | Overlap::Queue | Overlap::Replace => Says::Run,
     }
 }

@@ -148,7 +148,7 @@ pub enum Decision {
 }
 
 /// A firing of the child, or the record of why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Firing {
     pub job_id: String,
     /// The instant that its runs are for.

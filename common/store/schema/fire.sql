@@ -23,12 +23,50 @@ BEGIN
 END
 $$;
 
--- A function, so that a firing is one round trip, and its plans are kept behind any pooler.
+-- Runs that one maker is to make of one job, whose row the caller has locked unless the rule is "allow".
+CREATE TYPE farmhand.want AS (
+    job_id text,
+    -- One firing for each of these instants, oldest first.
+    due timestamptz[],
+    -- How long after its instant a run is to be ready; NULL: now.
+    late_ms bigint,
+    -- Instants that have no run, folded, each with its reason.
+    skipped jsonb,
+    -- The only node that may have it, whatever the job says.
+    node text,
+    params jsonb, parent_run bigint, parents jsonb, by_hand boolean
+);
+
+-- What became of it: the runs, waiting ones included, why others were not made, and what is asked to end for them.
+CREATE TYPE farmhand.made AS (job_id text, run_ids bigint[], skipped jsonb, cancelling bigint[], note text);
+
+-- What a job's overlap rule says to the nth of several instants: "run", "wait", or the reason of a skip. `live`: something of the
+-- job is in its way. `queued`: how many firings of its class wait there; NULL: any number may. `overlap_says` in core/making.rs is the
+-- same table.
+CREATE FUNCTION farmhand.overlap_says(rule text, live boolean, queued bigint, nth bigint, instants bigint) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE
+    WHEN rule = 'allow' THEN 'run'
+    WHEN rule = 'skip' AND live THEN 'overlap'
+    WHEN rule = 'queue' AND queued + nth > 1000 THEN 'queue_full'
+    WHEN rule = 'replace' AND nth < instants THEN 'replaced'
+    WHEN live OR rule <> 'replace' AND nth > 1 THEN 'wait'
+    ELSE 'run' END;
+
+-- Whether a live run of a job is in the way of another one of this kind and rule, on this node. A run that is of no node may be on any, so
+-- that a job whose run_on was changed does not run beside itself. What a firing that replaces leaves alone, runs by hand and those of a
+-- backfill that were not made to be replaced, it runs beside.
+CREATE FUNCTION farmhand.is_in_the_way(r farmhand.run_live, of_node text, of_kind text, rule text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN farmhand.overlaps(r) AND (of_node IS NULL OR r.node IS NULL OR r.node = of_node)
+    AND (rule <> 'replace' OR of_kind NOT IN ('scheduled', 'triggered')
+        OR r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'));
+
+-- Makes runs of jobs, each once, and records why there are none: for the schedule, for boots and for triggers.
 --
--- Fires the jobs whose instant and revision are still those that were seen and which are due by this clock; those that another
--- agent fires, or has fired, are left out of the answer. The caller claims right afterwards, and has room for so many runs.
-CREATE FUNCTION farmhand.fire(fires json, room bigint)
-RETURNS TABLE (job_id text, run_ids bigint[], skipped jsonb, cancelling bigint[], note text)
+-- The farm is told only of more runs than the caller has room for, and of runs that may not be for everybody: whoever fires
+-- claims right afterwards.
+CREATE FUNCTION farmhand.make_runs(maker text, wants farmhand.want[], room bigint DEFAULT 0) RETURNS SETOF farmhand.made
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -37,62 +75,46 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    of_kind text := CASE maker WHEN 'trigger' THEN 'triggered' ELSE 'scheduled' END;
+    -- Those whose waiting runs count for the bound of the queue.
+    alike text[] := '{scheduled,triggered}';
     -- Jobs are found by arrays, however many there are: a plan that is kept for a few never reads them all.
-    asked text[] := ARRAY(SELECT g.job_id FROM json_to_recordset(fires) AS g(job_id text));
-    locked text[];
+    jobs text[] := ARRAY(SELECT w.job_id FROM unnest(wants) w);
 BEGIN
     -- A kept plan compares each firing of a set with each other, which costs less than planning while they are few.
-    IF cardinality(asked) > 64 THEN
+    IF cardinality(jobs) > 64 THEN
         SET LOCAL plan_cache_mode = force_custom_plan;
-    END IF;
-    -- The locks first: the second statement's snapshot then holds every end that promoted before.
-    locked := ARRAY(
-        -- What a job must be like is put so that no index helps with it.
-        SELECT j.job_id
-        FROM farmhand.job j
-        JOIN json_to_recordset(fires) AS g(job_id text, rev bigint, seen timestamptz) ON g.job_id = j.job_id
-        WHERE j.job_id = ANY (asked)
-            AND j.next_run IS NOT DISTINCT FROM g.seen AND j.rev = g.rev AND g.seen <= statement_timestamp()
-            AND j.fires IS TRUE
-            AND (SELECT e.open FROM farmhand.current_epoch e)
-        ORDER BY j.job_id
-        FOR UPDATE OF j SKIP LOCKED);
-    IF locked = '{}' THEN
-        RETURN;
     END IF;
     PERFORM farmhand.ends_promote(coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'queue'), '{}'),
             coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'replace'), '{}'))
-        FROM farmhand.job j
-        JOIN json_to_recordset(fires) AS g(job_id text, due timestamptz[]) ON g.job_id = j.job_id
-        WHERE j.job_id = ANY (locked) AND j.overlap IN ('queue', 'replace') AND NOT j.observe AND cardinality(g.due) > 0
+        FROM farmhand.job j JOIN unnest(wants) w ON w.job_id = j.job_id
+        WHERE j.job_id = ANY (jobs) AND j.overlap IN ('queue', 'replace') AND NOT j.observe AND cardinality(w.due) > 0
         HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        -- Of two plans of one job the one that was made for what is due now. In a CASE, or the planner takes it for rarely true and
-        -- compares each job with each.
-        SELECT j.*, g.following, g.due, g.late_ms, g.skipped
-        FROM json_to_recordset(fires)
-            AS g(job_id text, seen timestamptz, following timestamptz, due timestamptz[], late_ms bigint, skipped jsonb)
-        JOIN farmhand.job j ON j.job_id = g.job_id
-        WHERE g.job_id = ANY (locked) AND j.job_id = ANY (locked) AND CASE WHEN j.next_run = g.seen THEN true END
-    ), moved AS (
-        UPDATE farmhand.job j
-        SET next_run = g.following, scheduled = g.following IS NOT NULL,
-            decided_until = greatest(j.decided_until, j.next_run,
-                (SELECT max(d) FROM unnest(g.due) d),
-                (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
-        FROM given g WHERE j.job_id = g.job_id AND j.job_id = ANY (locked)
+        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, j.overlap, j.hard_ms, j.instances,
+            j.each_node AND w.node IS NULL AS everywhere, m.making
+        FROM unnest(wants) w
+        JOIN farmhand.job j ON j.job_id = w.job_id
+        CROSS JOIN LATERAL (SELECT farmhand.may_make(make_runs.maker, j.state, j.observe) AS making) m
+        WHERE j.job_id = ANY (jobs) AND m.making NOT IN ('refuse', 'nothing')
+    ), spot AS MATERIALIZED (
+        -- Where each job fires: a node for each-node jobs.
+        SELECT g.job_id, coalesce(n.address, g.node) AS node, g.everywhere AND n.address IS NULL AS nowhere
+        FROM given g
+        -- OFFSET: decided before a node is read, or every firing would read them all.
+        LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
+            WHERE g.everywhere AND n.state = 'ready'
+                AND (g.placement IS NULL OR n.labels @> ANY (g.placement)) OFFSET 0) n ON true
+        WHERE cardinality(g.due) > 0
     ), rival AS MATERIALIZED (
         -- What "replace" ends: locked first, so that a run just being claimed is seen as running. On a node that gets no new run
         -- the old one goes on.
         SELECT r AS run FROM farmhand.run_live r
-        WHERE r.job_id = ANY (ARRAY(
-                SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND NOT g.observe AND cardinality(g.due) > 0))
-            -- Runs by hand and those of a backfill go on, unless they were made to be replaced.
-            AND (r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'))
-            AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
-                    AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
-                WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
+        WHERE r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g
+                WHERE g.overlap = 'replace' AND g.making = 'run' AND cardinality(g.due) > 0))
+            AND EXISTS (SELECT FROM spot p WHERE p.job_id = r.job_id AND NOT p.nowhere
+                AND farmhand.is_in_the_way(r, p.node, of_kind, 'replace'))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
         -- With this rule its end looks for what waits for it, whatever rule it was made under.
@@ -107,37 +129,29 @@ BEGIN
         SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
         WHERE (v.run).state = 'due'
     ), queue AS MATERIALIZED (
-        -- What waits behind others, on each node where it is a job of each.
-        SELECT g.job_id, CASE WHEN g.each_node THEN r.node ELSE '' END AS node, count(*)
+        -- Firings that wait behind others, on each node where it is a job of each.
+        SELECT g.job_id, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
+            count(DISTINCT coalesce(r.firing, r.run_id))
         FROM given g JOIN farmhand.run_live r ON r.job_id = g.job_id
-        WHERE g.overlap = 'queue' AND r.gate = 'overlap'
+        WHERE g.overlap = 'queue' AND r.gate = 'overlap' AND r.kind = ANY (alike)
         GROUP BY 1, 2
     ), place AS MATERIALIZED (
-        -- Where each job fires (a node for each-node jobs), and whether something of it is live there.
-        SELECT g.job_id, n.address AS node,
+        SELECT p.*, coalesce(q.count, 0) AS queued,
             CASE g.overlap
                 WHEN 'allow' THEN false
                 WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
-                    AND (n.address IS NULL OR a.node = n.address))
-                ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND farmhand.overlaps(r)
-                    AND (n.address IS NULL OR r.node = n.address)) END AS live,
-            coalesce(q.count, 0) AS queued
+                    AND (p.node IS NULL OR a.node IS NULL OR a.node = p.node))
+                ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
+                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.overlap)) END AS live
         FROM given g
-        -- OFFSET: decided before a node is read, or every firing would read them all.
-        LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
-            WHERE g.each_node AND n.state = 'ready'
-                AND (g.placement IS NULL OR n.labels @> ANY (g.placement)) OFFSET 0) n ON true
-        LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(n.address, '')
+        JOIN spot p ON p.job_id = g.job_id
+        LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(p.node, '')
     ), firing AS MATERIALIZED (
-        SELECT g.job_id, p.node, d.due_at, d.nth,
-            CASE WHEN g.each_node AND p.node IS NULL THEN 'no_node'
+        SELECT g.job_id, p.node, d.due_at,
+            CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
-                 WHEN g.observe THEN 'observed'
-                 WHEN g.overlap = 'skip' AND p.live THEN 'overlap'
-                 WHEN g.overlap = 'queue' AND p.queued + d.nth > 1000 THEN 'queue_full'
-                 WHEN g.overlap = 'replace' AND d.nth < cardinality(g.due) THEN 'replaced' END AS skip,
-            CASE WHEN g.overlap = 'allow' THEN NULL
-                 WHEN p.live OR (g.overlap <> 'replace' AND d.nth > 1) THEN 'overlap' END AS gate
+                 WHEN g.making <> 'run' THEN g.making
+                 ELSE farmhand.overlap_says(g.overlap, p.live, p.queued, d.nth, cardinality(g.due)) END AS says
         FROM given g
         JOIN place p ON p.job_id = g.job_id
         CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
@@ -145,44 +159,47 @@ BEGIN
         -- Instants that make more than one run: these carry the number of the first.
         SELECT f.job_id, f.due_at, nextval('farmhand.run_id_seq') AS firing
         FROM (SELECT DISTINCT f.job_id, f.due_at FROM firing f JOIN given g ON g.job_id = f.job_id
-            WHERE f.skip IS NULL AND (g.instances > 1 OR g.each_node)) f
+            WHERE f.says IN ('run', 'wait') AND (g.instances > 1 OR g.everywhere)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-            priority, placement, on_lost, overlap, hard_ms, firing)
+            priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand)
         SELECT CASE WHEN s.firing IS NOT NULL AND row_number() OVER (
                     PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
-            g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at,
+            g.job_id, g.rev, of_kind, i, g.instances, f.node, f.due_at,
             -- Never ahead of now: whoever fires claims right afterwards.
-            greatest(f.due_at, least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())), f.gate,
-            g.priority, g.placement, g.on_lost,
-            CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms, s.firing
+            CASE WHEN g.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
+                least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())) END,
+            CASE f.says WHEN 'wait' THEN 'overlap' END, g.priority, g.placement, g.on_lost,
+            CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms,
+            coalesce(g.params, '{}'), g.parent_run, g.parents, s.firing, coalesce(g.by_hand, false)
         FROM firing f
         JOIN given g ON g.job_id = f.job_id
         LEFT JOIN several s ON s.job_id = f.job_id AND s.due_at = f.due_at
         CROSS JOIN LATERAL generate_series(0, g.instances - 1) i
-        WHERE f.skip IS NULL
+        WHERE f.says IN ('run', 'wait')
         ORDER BY f.due_at, g.priority DESC, g.job_id, f.node, i
         -- A restored database may fire what it has already fired; the instant has its outcome.
         ON CONFLICT DO NOTHING
         RETURNING run_id, job_id, node, placement, instances
     ), skips AS MATERIALIZED (
-        SELECT f.job_id, f.node, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
-            count(DISTINCT f.due_at) AS count, true AS own
+        SELECT f.job_id, f.node, f.says AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
+            count(DISTINCT f.due_at) AS count
+        FROM firing f WHERE f.says NOT IN ('run', 'wait')
         -- What is observed is compared instant by instant.
-        FROM firing f WHERE f.skip IS NOT NULL
-        GROUP BY f.job_id, f.node, f.skip, CASE WHEN f.skip = 'observed' THEN f.due_at END
+        GROUP BY f.job_id, f.node, f.says, CASE WHEN f.says = 'observed' THEN f.due_at END
         UNION ALL
-        SELECT g.job_id, NULL, s.reason, s.first, s.last, s.count, false
+        SELECT g.job_id, g.node, s.reason, s.first, s.last, s.count
         FROM given g
         CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
             AS s(reason text, first timestamptz, last timestamptz, count bigint)
     ), recorded AS (
         INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state,
-            reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count)
-        SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, 'scheduled', 0, g.instances, s.node, s.first, s.first,
-            'skipped', s.reason, 'schedule', 0, 0, 0, '{}', statement_timestamp(), statement_timestamp(),
-            s.first, s.last, s.count
+            reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count,
+            parent_run, parents, by_hand)
+        SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, of_kind, 0, g.instances, s.node, s.first, s.first,
+            'skipped', s.reason, 'schedule', 0, 0, 0, coalesce(g.params, '{}'), statement_timestamp(), statement_timestamp(),
+            s.first, s.last, s.count, g.parent_run, g.parents, coalesce(g.by_hand, false)
         FROM skips s JOIN given g ON g.job_id = s.job_id
     )
     SELECT g.job_id,
@@ -191,8 +208,8 @@ BEGIN
         coalesce(a.run_ids, '{}') AS cancelling,
         CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
             json_build_object('due', min(m.run_id), 'job', min(m.job_id), 'runs', count(*))::text)::text
-            -- Whoever fires takes what it has room for at once. Telling a thousand listeners of it would cost more than the
-            -- run; should it fail to, the others' polls show that something is due.
+            -- Telling a thousand listeners of a run costs more than the run; should who fired it fail to claim it, the others'
+            -- polls show that something is due.
             FROM made m
             HAVING count(*) > room OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
     FROM given g
@@ -201,10 +218,60 @@ BEGIN
         ON m.job_id = g.job_id
     LEFT JOIN (SELECT s.job_id, jsonb_agg(jsonb_build_object(
             'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)) AS skipped
-        FROM skips s WHERE s.own GROUP BY s.job_id) s ON s.job_id = g.job_id
+        FROM skips s GROUP BY s.job_id) s ON s.job_id = g.job_id
     LEFT JOIN (SELECT a.job_id, array_agg(a.run_id) AS run_ids,
             count(pg_notify('farmhand', json_build_object('cancel', a.run_id, 'node', a.running_at)::text)::text)
         FROM asked a GROUP BY a.job_id) a
         ON a.job_id = g.job_id;
+END
+$$;
+
+-- A function, so that a firing is one round trip, and its plans are kept behind any pooler.
+--
+-- Fires the jobs whose instant and revision are still those that were seen and which are due by this clock; those that another
+-- agent fires, or has fired, are left out of the answer. The caller claims right afterwards, and has room for so many runs.
+CREATE FUNCTION farmhand.fire(fires json, room bigint) RETURNS SETOF farmhand.made
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    asked text[] := ARRAY(SELECT g.job_id FROM json_to_recordset(fires) AS g(job_id text));
+    wants farmhand.want[];
+BEGIN
+    IF cardinality(asked) > 64 THEN
+        SET LOCAL plan_cache_mode = force_custom_plan;
+    END IF;
+    -- The locks first: the snapshots of make_runs then hold every end that promoted before.
+    WITH given AS MATERIALIZED (
+        SELECT e.value, g.* FROM json_array_elements(fires) e
+        CROSS JOIN LATERAL json_to_record(e.value) AS g(job_id text, rev bigint, seen timestamptz, following timestamptz,
+            due timestamptz[], skipped jsonb)
+    ), locked AS MATERIALIZED (
+        -- What a job must be like is put so that no index helps with it. Of two plans of one job the one that was made for what is due.
+        SELECT g.*
+        FROM farmhand.job j
+        JOIN given g ON g.job_id = j.job_id
+        WHERE j.job_id = ANY (asked)
+            AND j.next_run IS NOT DISTINCT FROM g.seen AND j.rev = g.rev AND g.seen <= statement_timestamp()
+            AND j.fires IS TRUE
+            AND (SELECT e.open FROM farmhand.current_epoch e)
+        ORDER BY j.job_id
+        FOR UPDATE OF j SKIP LOCKED
+    ), moved AS (
+        UPDATE farmhand.job j
+        SET next_run = g.following, scheduled = g.following IS NOT NULL,
+            decided_until = greatest(j.decided_until, j.next_run,
+                (SELECT max(d) FROM unnest(g.due) d),
+                (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
+        FROM locked g WHERE j.job_id = g.job_id AND j.job_id = ANY (asked)
+        RETURNING g.value
+    )
+    SELECT array_agg(json_populate_record(NULL::farmhand.want, m.value)) INTO wants FROM moved m;
+    IF wants IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM farmhand.make_runs('schedule', wants, room);
+    END IF;
 END
 $$;

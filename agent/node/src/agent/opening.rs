@@ -17,6 +17,7 @@ use crate::discard::discard;
 use crate::failure_detector::challenge_after;
 use crate::inbox::Input;
 use crate::lease::Lease;
+use crate::session::attempts::skips;
 use crate::session::{LEASE_GRACE, Session};
 use crate::warden_link::WardenLink;
 use farmhand_os::clock::{self, boot_now};
@@ -135,6 +136,7 @@ async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> 
     for (job_id, error) in booted.unusable {
         ctx.events.emit(Event::BadDefinition { job_id, error });
     }
+    skips(&booted.fired).for_each(|event| ctx.events.emit(event));
     if !booted.run_ids.is_empty() {
         ctx.events.emit(Event::Booted {
             boot_id,

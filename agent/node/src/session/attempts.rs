@@ -1,6 +1,5 @@
 //! Attempts: from a claim's answer to the warden, and from its report to what is written down.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use farmhand_core::{due, lease::BootInstant};
@@ -21,6 +20,17 @@ use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason,
 
 /// As long as `claim` leaves shards to the other nodes, and a little.
 const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
+
+/// What was skipped, for people and for counters. What a job observes its history tells, and details follow a reason there.
+pub(crate) fn skips(fired: &[Fired]) -> impl Iterator<Item = Event> {
+    let all = (fired.iter()).flat_map(|job| job.skipped.iter().map(move |skip| (job, skip)));
+    all.filter(|(_, skip)| skip.reason != due::SkipReason::Observed.as_str())
+        .map(|(job, skip)| Event::Skipped {
+            job_id: job.job_id.clone(),
+            reason: skip.reason.split(':').next().unwrap_or_default().to_owned(),
+            count: skip.count.unsigned_abs(),
+        })
+}
 
 impl Session {
     pub(super) fn fire_if_due(&mut self, now: BootInstant) {
@@ -53,22 +63,7 @@ impl Session {
             self.look_for_overdue();
             return;
         };
-        let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
-        for job in &fired {
-            // The statement's own skips, and those of the plan that it recorded. What a job observes its history tells.
-            let of_plan = planned.get(job.job_id.as_str()).map(|f| f.skipped.as_slice());
-            let of_plan = of_plan.unwrap_or_default().iter();
-            let skipped = (job.skipped.iter().map(|skip| (skip.reason.as_str(), skip.count)))
-                .chain(of_plan.map(|fold| (fold.reason.as_str(), fold.count)));
-            for (reason, count) in skipped.filter(|(reason, _)| *reason != due::SkipReason::Observed.as_str())
-            {
-                self.emit(Event::Skipped {
-                    job_id: job.job_id.clone(),
-                    reason: reason.to_owned(),
-                    count: count.unsigned_abs(),
-                });
-            }
-        }
+        skips(&fired).for_each(|event| self.emit(event));
         if fired.len() < fires.len() {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.

@@ -4,7 +4,7 @@
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
 mod adopt;
-mod attempts;
+pub(crate) mod attempts;
 mod database;
 mod lease;
 mod leave;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, JobRow, Triggered};
+use farmhand_store::protocol::{self, JobRow, Fired};
 
 use super::{Input, Session};
 use crate::outage::Unanswered;
-use farmhand_telemetry::events::Event;
+use super::attempts::skips;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
 #[derive(Default)]
@@ -66,22 +66,14 @@ impl Session {
         self.spawn(async move { Input::Triggered(protocol::settle(&ctx.db, parents.as_deref()).await) });
     }
 
-    pub(super) fn on_triggered(&mut self, result: Result<Vec<Triggered>, StoreError>) {
+    pub(super) fn on_triggered(&mut self, result: Result<Vec<Fired>, StoreError>) {
         self.trigger_dispatcher.busy = false;
         self.note_db("settle", Unanswered::Slow, &result);
         // After an error the next poll shows what is left.
-        for firing in result.unwrap_or_default() {
-            for reason in &firing.skipped {
-                let word = reason.split(':').next().unwrap_or(reason);
-                self.emit(Event::Skipped {
-                    job_id: firing.job_id.clone(),
-                    reason: word.to_owned(),
-                    count: 1,
-                });
-            }
-            if !firing.run_ids.is_empty() {
-                self.scheduler.hint();
-            }
+        let fired = result.unwrap_or_default();
+        skips(&fired).for_each(|event| self.emit(event));
+        if fired.iter().any(|job| !job.run_ids.is_empty()) {
+            self.scheduler.hint();
         }
     }
 }

@@ -1,23 +1,26 @@
 //! `@reboot`: what a node runs once per boot.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use super::session::set;
+use super::fire::{Fired, Want, make};
 use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::due::{self, SkipReason};
 use farmhand_core::health::JobState;
+use farmhand_core::making::Maker;
 
 /// What a boot meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Booted {
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,
+    /// By job, with what was skipped.
+    pub fired: Vec<Fired>,
     /// Definitions that cannot be used, and why; they were left alone.
     pub unusable: Vec<(String, String)>,
 }
@@ -39,11 +42,6 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
         job_id: String,
         spec: Value,
         state: JobState,
-    }
-    #[derive(Debug, Serialize)]
-    struct Given {
-        job_id: String,
-        skip: Option<&'static str>,
     }
     let mut tx = db.transaction("fire_boot").await?;
     let seen: Vec<Seen> = tx
@@ -77,33 +75,25 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
         )
         .await?;
     let mut booted = Booted::default();
-    let mut given = Vec::with_capacity(jobs.len());
-    for job in jobs {
+    let mut wants = Vec::with_capacity(jobs.len());
+    for job in &jobs {
         let skip = match skip(&job.job_id, &job.spec, at) {
             Ok(_) if job.state == JobState::Paused => Some(SkipReason::Paused),
             Ok(skip) => skip,
             Err(why) => {
-                booted.unusable.push((job.job_id, why));
+                booted.unusable.push((job.job_id.clone(), why));
                 continue;
             }
         };
-        given.push(Given {
-            job_id: job.job_id,
-            skip: skip.map(SkipReason::as_str),
+        wants.push(Want {
+            late_ms: Some(0),
+            node: Some(&me.address),
+            ..Want::one(&job.job_id, at, skip.map(SkipReason::as_str))
         });
     }
-    if !given.is_empty() {
-        let made: Vec<(i64,)> = tx
-            .rows(
-                stmt!("boot_fire"),
-                &[
-                    (&set(&given), Type::JSON),
-                    (&me.address, Type::TEXT),
-                    (&at, Type::TIMESTAMPTZ),
-                ],
-            )
-            .await?;
-        booted.run_ids = made.into_iter().map(|(run_id,)| run_id).collect();
+    if !wants.is_empty() {
+        booted.fired = make(&mut tx, Maker::Boot, &wants).await?;
+        booted.run_ids = booted.fired.iter().flat_map(|f| f.run_ids.clone()).collect();
     }
     tx.commit().await?;
     Ok(Some(booted))

@@ -1,9 +1,10 @@
 //! Due instants become runs, a set of jobs at a time.
 
 use farmhand_core::due::SkipFold;
+use farmhand_core::making::Maker;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_postgres::types::Type;
 
 use super::session::set;
@@ -34,6 +35,64 @@ pub struct Fire {
     pub skipped: Vec<SkipFold>,
 }
 
+/// What one maker is to make of one job.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Want<'a> {
+    pub(super) job_id: &'a str,
+    /// Instants to run, oldest first.
+    pub(super) due: Vec<Timestamp>,
+    /// None: the run is ready at once.
+    pub(super) late_ms: Option<i64>,
+    /// The other instants.
+    pub(super) skipped: Vec<Fold<'a>>,
+    /// The only node that may have it.
+    pub(super) node: Option<&'a str>,
+    pub(super) params: Option<&'a Map<String, Value>>,
+    pub(super) parent_run: Option<i64>,
+    pub(super) parents: Option<&'a Map<String, Value>>,
+    pub(super) by_hand: bool,
+}
+
+/// Neighbouring instants without a run, and why.
+#[derive(Debug, Serialize)]
+pub(super) struct Fold<'a> {
+    reason: &'a str,
+    first: Timestamp,
+    last: Timestamp,
+    count: i64,
+}
+
+impl<'a> Want<'a> {
+    /// One instant of a job: its run, or the record of why there is none.
+    pub(super) fn one(job_id: &'a str, at: Timestamp, skip: Option<&'a str>) -> Self {
+        let fold = |reason| Fold {
+            reason,
+            first: at,
+            last: at,
+            count: 1,
+        };
+        Self {
+            job_id,
+            due: skip.map_or_else(|| vec![at], |_| Vec::new()),
+            skipped: skip.map(fold).into_iter().collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Makes runs of jobs that the transaction has locked.
+pub(super) async fn make(
+    tx: &mut Transaction,
+    maker: Maker,
+    wants: &[Want<'_>],
+) -> Result<Vec<Fired>, StoreError> {
+    tx.rows(
+        stmt!("make_runs"),
+        &[(&maker.as_str(), Type::TEXT), (&set(wants), Type::JSON)],
+    )
+    .await
+}
+
 /// Instants that a statement did not make runs of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
@@ -43,13 +102,14 @@ pub struct Skipped {
     pub count: i64,
 }
 
-/// A job that this call fired.
+/// A job of which this call made runs, or recorded why there are none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
     pub job_id: String,
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,
-    /// Instants skipped by the statement itself (`overlap`, `queue_full`, `replaced`, `no_node`).
+    /// Those that were asked for as skipped, and those that the statement skipped itself (`overlap`, `queue_full`, `replaced`,
+    /// `no_node`).
     pub skipped: Vec<Skipped>,
     /// Runs that `overlap = "replace"` asks holders to end.
     pub cancelling: Vec<i64>,

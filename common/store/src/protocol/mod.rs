@@ -32,4 +32,4 @@ pub use session::{
     readopt, remind, renew, vouch,
 };
 pub(crate) use session::{millis, set};
-pub use trigger::{Triggered, Triggers, settle, triggers};
+pub use trigger::{Triggers, settle, triggers};

@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_postgres::types::{Json, Type};
 
+use super::fire::{Fired, Want, make};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::explain::{TriggerWait, Triggering};
+use farmhand_core::making::Maker;
 use farmhand_core::trigger::{Child, Decision, Firing};
 
 /// Jobs settled by one transaction at most.
@@ -24,19 +26,9 @@ const ROUNDS: usize = 50;
 /// No other begins after this time. With a thousand ends that wait, each takes half a second.
 const TIME: Duration = Duration::from_secs(1);
 
-/// A firing of a triggered job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Triggered {
-    pub job_id: String,
-    /// The runs made, waiting ones included.
-    pub run_ids: Vec<i64>,
-    /// Why there is none; one reason for each node of an each-node job.
-    pub skipped: Vec<String>,
-}
-
 /// Deals with the ends of `parents`, or, without any, with all ends that nobody has dealt with and those that have
 /// waited for a while.
-pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Triggered>, StoreError> {
+pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Fired>, StoreError> {
     let mut all = Vec::new();
     let mut after = String::new();
     loop {
@@ -72,7 +64,7 @@ pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Triggered
 async fn rounds(
     tx: &mut Transaction,
     names: &[String],
-    all: &mut Vec<Triggered>,
+    all: &mut Vec<Fired>,
 ) -> Result<bool, StoreError> {
     let began = Instant::now();
     for _ in 0..ROUNDS {
@@ -83,35 +75,40 @@ async fn rounds(
             .rows(stmt!("trigger_facts"), &[(&names, Type::TEXT_ARRAY)])
             .await?;
         let mut firings: Vec<Firing> = Vec::new();
-        let (mut nothing, mut waits): (Vec<i64>, Vec<Value>) = (Vec::new(), Vec::new());
+        let (mut done, mut waits): (Vec<i64>, Vec<Value>) = (Vec::new(), Vec::new());
         for child in &children {
             for (id, decision) in child.decide() {
                 match decision {
-                    Decision::Drop => nothing.push(id),
+                    Decision::Drop => done.push(id),
                     Decision::Wait(on) => waits.push(json!({"id": id, "waits": on})),
-                    Decision::Fire(firing) => firings.push(firing),
+                    Decision::Fire(firing) => {
+                        done.extend(&firing.ends);
+                        firings.push(firing);
+                    }
                 }
             }
         }
-        if !nothing.is_empty() || !waits.is_empty() {
+        if !done.is_empty() || !waits.is_empty() {
             let _: Vec<Value> = tx
                 .rows(
                     stmt!("trigger_settle"),
-                    &[(&nothing, Type::INT8_ARRAY), (&Json(&waits), Type::JSON)],
+                    &[(&done, Type::INT8_ARRAY), (&Json(&waits), Type::JSON)],
                 )
                 .await?;
         }
         if firings.is_empty() {
             return Ok(false);
         }
-        let firing: Vec<&str> = firings.iter().map(|f| f.job_id.as_str()).collect();
-        let _: Vec<Value> = tx
-            .rows(stmt!("trigger_promote"), &[(&firing, Type::TEXT_ARRAY)])
-            .await?;
-        let made: Vec<Triggered> = tx
-            .rows(stmt!("trigger_fire"), &[(&Json(&firings), Type::JSON)])
-            .await?;
-        all.extend(made);
+        let wants: Vec<Want<'_>> = (firings.iter())
+            .map(|firing| Want {
+                params: Some(&firing.params),
+                parent_run: Some(firing.parent_run),
+                parents: Some(&firing.parents),
+                by_hand: firing.by_hand,
+                ..Want::one(&firing.job_id, firing.due_at, firing.skip.as_deref())
+            })
+            .collect();
+        all.extend(make(tx, Maker::Trigger, &wants).await?);
     }
     Ok(true)
 }

@@ -34,7 +34,7 @@ WITH given AS MATERIALIZED (
     SELECT (m.run).run_id, (m.run).rev AS ran_rev, j.*, m.state AS ended,
         statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond' AS ready
     FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
-    WHERE (m.run).kind = 'continuous' AND j.continuous AND j.enabled AND NOT j.paused AND NOT j.deleted
+    WHERE (m.run).kind = 'continuous' AND j.kind = 'continuous' AND j.state = 'enabled'
         AND (m.run).instance < j.instances
 ), again AS (
     UPDATE farmhand.run_live r

@@ -10,10 +10,7 @@ WITH waiting AS (
     JOIN farmhand.run_live r ON r.job_id = w.job_id AND r.node IS NOT DISTINCT FROM w.node
         AND r.due_at = w.due_at AND coalesce(r.firing, r.run_id) = w.firing AND r.gate = 'overlap'
     WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS DISTINCT FROM 'overlap'
-        AND farmhand.overlaps(b) AND (w.node IS NULL OR b.node = w.node)
-        -- What a firing that replaces leaves alone, runs by hand and those of a backfill, it runs beside.
-        AND (r.overlap <> 'replace' OR r.kind NOT IN ('scheduled', 'triggered')
-            OR b.overlap = 'replace' OR b.kind IN ('scheduled', 'triggered')))
+        AND farmhand.is_in_the_way(b, w.node, r.kind, r.overlap))
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), opened AS (
