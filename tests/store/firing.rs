@@ -235,7 +235,10 @@ async fn a_firing_decides_every_instant_it_passes() {
     }];
     let fired = fire(&farm.db, &[missed]).await.unwrap();
     assert_eq!(fired[0].run_ids.len(), 1);
-    assert_eq!((fired[0].skipped[0].reason.as_str(), fired[0].skipped.len()), ("missed", 1));
+    assert_eq!(
+        (fired[0].skipped[0].reason.as_str(), fired[0].skipped.len()),
+        ("missed", 1)
+    );
     let row = farm
         .sql
         .query_one(

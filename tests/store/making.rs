@@ -16,19 +16,28 @@ use crate::triggers::{ends, reasons};
 async fn what_a_state_means_for_a_maker_is_one_table() {
     let farm = Farm::new().await;
     let states = JobState::ALL.iter().copied().map(Some).chain([None]);
-    for (maker, state) in (Maker::ALL.iter()).flat_map(|maker| states.clone().map(move |state| (*maker, state)))
+    for (maker, state) in
+        (Maker::ALL.iter()).flat_map(|maker| states.clone().map(move |state| (*maker, state)))
     {
         for observes in [false, true] {
             let row = farm
                 .sql
                 .query_one(
                     "SELECT farmhand.may_make($1, $2, $3)",
-                    &[&maker.as_str(), &state.map_or("deleted", JobState::as_str), &observes],
+                    &[
+                        &maker.as_str(),
+                        &state.map_or("deleted", JobState::as_str),
+                        &observes,
+                    ],
                 )
                 .await
                 .unwrap();
             let making = may_make(maker, state, observes);
-            assert_eq!(row.get::<_, &str>(0), making.as_str(), "{maker} {state:?} {observes}");
+            assert_eq!(
+                row.get::<_, &str>(0),
+                making.as_str(),
+                "{maker} {state:?} {observes}"
+            );
         }
     }
 }
@@ -52,7 +61,14 @@ async fn a_paused_job_that_observes_makes_nothing_by_hand() {
 #[tokio::test]
 async fn what_an_overlap_rule_says_is_one_table() {
     let farm = Farm::new().await;
-    let queues = [None, Some(0), Some(1), Some(MAX_QUEUED - 2), Some(MAX_QUEUED - 1), Some(MAX_QUEUED)];
+    let queues = [
+        None,
+        Some(0),
+        Some(1),
+        Some(MAX_QUEUED - 2),
+        Some(MAX_QUEUED - 1),
+        Some(MAX_QUEUED),
+    ];
     let numbers = (1..=3_i64).flat_map(|instants| (1..=instants).map(move |nth| (nth, instants)));
     for rule in Overlap::ALL {
         for ((nth, instants), queued) in numbers.clone().flat_map(|n| queues.map(|queued| (n, queued))) {
@@ -90,7 +106,11 @@ async fn a_job_whose_run_on_is_changed_does_not_run_beside_itself() {
 
         farm.job("j", job(after, Overlap::Skip), Some(past(200))).await;
         let fired = farm.fire_at("j", past(200), &[past(200)]).await;
-        assert_eq!((reasons(&fired[0]), fired[0].run_ids.len()), (vec!["overlap"], 0), "{after:?}");
+        assert_eq!(
+            (reasons(&fired[0]), fired[0].run_ids.len()),
+            (vec!["overlap"], 0),
+            "{after:?}"
+        );
 
         farm.job("j", job(after, Overlap::Queue), Some(past(100))).await;
         let fired = farm.fire_at("j", past(100), &[past(100)]).await;
@@ -113,7 +133,9 @@ async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
     };
     let first = past(3600);
     let rev = farm.job("j", sharded, Some(first)).await;
-    let hours: Vec<Timestamp> = (1..=1_100).map(|n| first - SignedDuration::from_hours(n)).collect();
+    let hours: Vec<Timestamp> = (1..=1_100)
+        .map(|n| first - SignedDuration::from_hours(n))
+        .collect();
     let filled = backfill(&farm.db, "j", rev, &hours[..12], "somebody").await;
     assert!(matches!(filled, Ok(Backfilled::Done { run_ids }) if run_ids.len() == 1_200));
     for nth in 0..12 {
@@ -121,11 +143,19 @@ async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
             .batch_execute("UPDATE farmhand.job SET next_run = now() - interval '1 minute', scheduled = true")
             .await
             .unwrap();
-        let seen: std::time::SystemTime =
-            farm.sql.query_one("SELECT next_run FROM farmhand.job", &[]).await.unwrap().get(0);
+        let seen: std::time::SystemTime = farm
+            .sql
+            .query_one("SELECT next_run FROM farmhand.job", &[])
+            .await
+            .unwrap()
+            .get(0);
         let at = Timestamp::try_from(seen).unwrap();
         let fired = farm.fire_at("j", at, &[at]).await;
-        assert_eq!((fired[0].run_ids.len(), fired[0].skipped.len()), (100, 0), "{nth}");
+        assert_eq!(
+            (fired[0].run_ids.len(), fired[0].skipped.len()),
+            (100, 0),
+            "{nth}"
+        );
     }
 }
 
@@ -148,11 +178,17 @@ async fn a_boot_replaces_what_runs_and_says_what_it_skips() {
     let [replaces, skips] = &booted.fired[..] else {
         panic!("{booted:?}")
     };
-    assert_eq!((&replaces.cancelling, replaces.run_ids.len()), (&vec![old.run_id], 1));
+    assert_eq!(
+        (&replaces.cancelling, replaces.run_ids.len()),
+        (&vec![old.run_id], 1)
+    );
     assert_eq!((reasons(skips), skips.run_ids.len()), (vec!["overlap"], 0));
     assert!(claim(&farm.db, &a, 1, None).await.unwrap().is_empty());
     ends(&farm, success(&a, old)).await;
-    assert_eq!(claim(&farm.db, &a, 1, None).await.unwrap()[0].run_id, replaces.run_ids[0]);
+    assert_eq!(
+        claim(&farm.db, &a, 1, None).await.unwrap()[0].run_id,
+        replaces.run_ids[0]
+    );
 }
 
 /// Its end that is being written is waited for, or what the boot makes would wait for nobody.
@@ -167,11 +203,17 @@ async fn a_boot_sees_the_end_of_what_its_run_would_wait_for() {
     let a = farm.node("a").await;
     submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let ops = farm.test.client().await;
-    ops.batch_execute("BEGIN; DELETE FROM farmhand.run_live").await.unwrap();
+    ops.batch_execute("BEGIN; DELETE FROM farmhand.run_live")
+        .await
+        .unwrap();
     let (db, me) = (farm.db.clone(), a.clone());
     let boot = tokio::spawn(async move { fire_boot(&db, &me, "boot-1").await.unwrap().unwrap() });
     until_blocked(&farm).await;
     ops.batch_execute("COMMIT").await.unwrap();
     assert_eq!(boot.await.unwrap().run_ids.len(), 1);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL").await, 1);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL")
+            .await,
+        1
+    );
 }

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, Database, EpochKey};
-use farmhand_store::protocol::{
-    Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed,
-};
+use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed};
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
 use farmhand_warden_client::wire::frame::MAX_FRAME;

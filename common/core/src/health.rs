@@ -131,10 +131,19 @@ impl JobHealth {
     /// The state of a job with these facts.
     pub fn of(facts: &JobFacts) -> Self {
         match facts {
-            JobFacts { state: JobState::Disabled, .. } => Self::Disabled,
-            JobFacts { state: JobState::Paused, .. } => Self::Paused,
+            JobFacts {
+                state: JobState::Disabled,
+                ..
+            } => Self::Disabled,
+            JobFacts {
+                state: JobState::Paused,
+                ..
+            } => Self::Paused,
             JobFacts { overdue: true, .. } => Self::Late,
-            JobFacts { state: JobState::Observing, .. } => Self::Observing,
+            JobFacts {
+                state: JobState::Observing,
+                ..
+            } => Self::Observing,
             JobFacts { failures: 1.., .. } => Self::Failing,
             JobFacts { waiting: true, .. } => Self::Waiting,
             JobFacts { running: true, .. } => Self::Running,

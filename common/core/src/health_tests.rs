@@ -108,10 +108,14 @@ fn a_job_has_one_health() {
             "late",
             trouble,
         ),
-        (JobFacts {
+        (
+            JobFacts {
                 state: JobState::Paused,
                 ..well
-            }, "paused", quiet),
+            },
+            "paused",
+            quiet,
+        ),
         (
             JobFacts {
                 state: JobState::Paused,
@@ -190,7 +194,10 @@ fn a_job_has_one_health() {
 
 #[test]
 fn a_job_without_failures_is_never_shown_as_failing() {
-    for (state, bits) in JobState::ALL.iter().flat_map(|state| (0..8_u8).map(move |bits| (*state, bits))) {
+    for (state, bits) in JobState::ALL
+        .iter()
+        .flat_map(|state| (0..8_u8).map(move |bits| (*state, bits)))
+    {
         let bit = |n: u8| bits & (1 << n) != 0;
         let facts = JobFacts {
             state,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, JobRow, Fired};
+use farmhand_store::protocol::{self, Fired, JobRow};
 
+use super::attempts::skips;
 use super::{Input, Session};
 use crate::outage::Unanswered;
-use super::attempts::skips;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
 #[derive(Default)]

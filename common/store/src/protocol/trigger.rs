@@ -61,11 +61,7 @@ pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Fired>, S
 }
 
 /// One firing of each job after the other, since each sees what the one before it made. True when there is more.
-async fn rounds(
-    tx: &mut Transaction,
-    names: &[String],
-    all: &mut Vec<Fired>,
-) -> Result<bool, StoreError> {
+async fn rounds(tx: &mut Transaction, names: &[String], all: &mut Vec<Fired>) -> Result<bool, StoreError> {
     let began = Instant::now();
     for _ in 0..ROUNDS {
         if began.elapsed() > TIME {

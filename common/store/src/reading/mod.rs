@@ -39,8 +39,8 @@ pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in
 pub use events::{EventsFilter, events, events_after};
 pub use explain::{explain, explain_run, live_runs};
 pub use farm::{FarmNow, FarmStatus, FarmTotals, WaitingRun, farm, status};
-pub use farmhand_core::health::Level;
 pub use farmhand_core::health::JobState;
+pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, NAMED, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, cells, diff, job, next, revisions};
