@@ -1,0 +1,82 @@
+//! `[pool.NAME]`: places that jobs share, defined once for all files read together.
+
+use super::defined::{Defined, too_long, unknown};
+use super::from_table::stored;
+use super::keys::POOL;
+use crate::definition::spec::job::JobSpec;
+use crate::document::{Problem, Reader, Source, Wrong};
+
+/// A pool as a file defines it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolDefinition {
+    /// As in `[pool.NAME]`.
+    pub name: String,
+    /// Places: of the farm for `pool`, of each node for `node_pool`. With 0 nothing of it starts.
+    pub size: u32,
+    /// Index of the source.
+    pub source: usize,
+}
+
+/// The pools of all files.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Defined<PoolDefinition>);
+
+impl Pools {
+    /// Reads the `[pool]` table of one file.
+    pub fn read(&mut self, source: usize, table: &Reader<'_>) {
+        let fix = "write [pool.NAME] on a line of its own, and size = 3 below it";
+        self.0.read(("pool", fix), source, table, |mut reader, name| {
+            let keys = stored(&mut reader, POOL);
+            if reader.key_span("size").is_none() {
+                reader.sink().report(
+                    name.span.clone(),
+                    format!("pool `{}` has no size", name.value),
+                    "add size = 3: how many runs may be in it at once",
+                );
+            }
+            PoolDefinition {
+                name: name.value.to_owned(),
+                size: keys["size"]
+                    .as_u64()
+                    .and_then(|n| u32::try_from(n).ok())
+                    .unwrap_or(0),
+                source,
+            }
+        });
+    }
+
+    /// Pools that two files define.
+    pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
+        self.0.duplicates("pool", sources)
+    }
+
+    /// Those whose names the prefix makes too long.
+    pub fn too_long(&self, prefix: &str) -> Vec<Problem> {
+        too_long(prefix, "pool", self.0.places())
+    }
+
+    /// Reports the pools that a job names and no file defines.
+    pub fn check(&self, job: &mut Reader<'_>, spec: &JobSpec) {
+        for (key, named) in [("pool", &spec.pool), ("node_pool", &spec.node_pool)] {
+            let Some(name) = named else { continue };
+            if let (Some(wrong), Some(found)) = (self.missing(name), job.raw(key)) {
+                job.sink().wrong(found.span, key, wrong);
+            }
+        }
+    }
+
+    /// Places of a pool, if a file defines it.
+    pub fn size(&self, name: &str) -> Option<u32> {
+        Some(self.0.get(name)?.size)
+    }
+
+    pub(super) fn missing(&self, name: &str) -> Option<Wrong> {
+        let there = self.0.get(name).is_some();
+        (!there).then(|| unknown("pool", name, self.0.names()))
+    }
+
+    /// Each pool once, by name.
+    pub fn into_definitions(self) -> Vec<PoolDefinition> {
+        self.0.into_definitions()
+    }
+}
