@@ -89,6 +89,12 @@ pub struct Found<T> {
     pub span: Range<usize>,
 }
 
+impl Found<&DeValue<'_>> {
+    pub fn is_empty_list(&self) -> bool {
+        self.value.as_array().is_some_and(|list| list.is_empty())
+    }
+}
+
 /// A table being read. Later layers stand in for keys that earlier ones lack.
 pub struct Reader<'a> {
     layers: Vec<&'a DeTable<'a>>,
@@ -143,6 +149,20 @@ impl<'a> Reader<'a> {
         own.iter()
             .find(|(k, _)| k.get_ref() == key)
             .map(|(k, _)| k.span())
+    }
+
+    /// Reports a key where it stands, if it does.
+    pub fn refuse(&mut self, key: &'static str, what: impl Into<String>, fix: impl Into<String>) {
+        if let Some(span) = self.key_span(key) {
+            self.sink.report(span, what, fix);
+        }
+    }
+
+    /// The same of the first layer, not of what it inherits.
+    pub fn refuse_own(&mut self, key: &'static str, what: impl Into<String>, fix: impl Into<String>) {
+        if let Some(span) = self.own_span(key) {
+            self.sink.report(span, what, fix);
+        }
     }
 
     /// The value of a key, or nothing when it is absent or wrong (then it has been reported).

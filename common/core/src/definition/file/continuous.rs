@@ -30,45 +30,31 @@ pub(super) const OWN_ABOUT_INSTANTS: &[&str] = &[
 ];
 
 pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
-    let sink = job.sink();
     if !spec.is_continuous() {
         for key in ["idle_exit", "idle_delay"] {
-            if let Some(span) = job.key_span(key) {
-                sink.report(
-                    span,
-                    format!("`{key}` is for continuous jobs"),
-                    "add schedule = \"@continuous\", or leave it out",
-                );
-            }
+            let what = format!("`{key}` is for continuous jobs");
+            job.refuse(key, what, "add schedule = \"@continuous\", or leave it out");
         }
         return;
     }
-    if spec.schedule.len() > 1
-        && let Some(span) = job.key_span("schedule")
-    {
-        sink.report(
-            span,
+    if spec.schedule.len() > 1 {
+        job.refuse(
+            "schedule",
             "`schedule`: @continuous stands alone",
             "remove the other expressions, or make two jobs",
         );
     }
-    let inherited = ABOUT_INSTANTS.iter().map(|key| (*key, job.key_span(key)));
-    let mut found: Vec<_> = inherited.collect();
-    found.extend(OWN_ABOUT_INSTANTS.iter().map(|key| (*key, job.own_span(key))));
-    for (key, span) in found {
-        if let Some(span) = span {
-            sink.report(
-                span,
-                format!("`{key}` has no meaning for a continuous job, which is always due"),
-                "leave it out; `farmhand job pause` stops the job for a while",
-            );
-        }
+    let what = |key| format!("`{key}` has no meaning for a continuous job, which is always due");
+    let fix = "leave it out; `farmhand job pause` stops the job for a while";
+    for key in ABOUT_INSTANTS {
+        job.refuse(key, what(key), fix);
     }
-    if spec.run_on == RunOn::EachNode
-        && let Some(span) = job.key_span("run_on")
-    {
-        sink.report(
-            span,
+    for key in OWN_ABOUT_INSTANTS {
+        job.refuse_own(key, what(key), fix);
+    }
+    if spec.run_on == RunOn::EachNode {
+        job.refuse(
+            "run_on",
             "`run_on`: a continuous job has `instances`, wherever there is room for them",
             "leave it out, or write one job per node with `where`",
         );

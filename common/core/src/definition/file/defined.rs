@@ -18,7 +18,7 @@ impl<T> Default for Defined<T> {
 
 impl<T> Defined<T> {
     /// Reads the table of one file. A `kind` is what people call such a thing; `fix` is for one that is no table.
-    pub fn read(
+    pub fn read_tables(
         &mut self,
         (kind, fix): (&str, &str),
         source: usize,
@@ -27,7 +27,8 @@ impl<T> Defined<T> {
     ) {
         let sink = table.sink();
         for (name, value) in table.entries() {
-            if !is_resource_name(name.value) {
+            // A calendar's name leaves no file.
+            if kind != "calendar" && !is_resource_name(name.value) {
                 let what = format!("`{}` is not a valid {kind} name", name.value);
                 sink.report(name.span.clone(), what, NAME_RULE);
             }
@@ -42,20 +43,14 @@ impl<T> Defined<T> {
         }
     }
 
-    /// Those that two files define.
-    pub fn duplicates(&self, kind: &str, sources: &[Source]) -> Vec<Problem> {
-        defined_twice(kind, self.places(), sources)
-    }
-
     /// Where each stands.
-    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
-        self.0.iter().flat_map(|(name, all)| {
-            all.iter().map(move |(_, source, span)| Place {
-                name,
-                source: *source,
-                span,
-            })
-        })
+    pub fn places(&self) -> Vec<Place<'_>> {
+        let each = self
+            .0
+            .iter()
+            .flat_map(|(name, all)| all.iter().map(move |one| (name, one)));
+        each.map(|(name, (_, source, span))| Place::new(name, *source, span))
+            .collect()
     }
 
     /// The first of this name.
@@ -83,13 +78,15 @@ pub(super) struct Place<'a> {
     pub span: &'a Range<usize>,
 }
 
+impl<'a> Place<'a> {
+    pub fn new(name: &'a str, source: usize, span: &'a Range<usize>) -> Self {
+        Self { name, source, span }
+    }
+}
+
 /// A problem for every definition of a name but its first.
-pub(super) fn defined_twice<'a>(
-    kind: &str,
-    places: impl IntoIterator<Item = Place<'a>>,
-    sources: &[Source],
-) -> Vec<Problem> {
-    let mut first: BTreeMap<&str, Place<'_>> = BTreeMap::new();
+pub(super) fn defined_twice(kind: &str, places: &[Place<'_>], sources: &[Source]) -> Vec<Problem> {
+    let mut first: BTreeMap<&str, &Place<'_>> = BTreeMap::new();
     let mut problems = Vec::new();
     for place in places {
         let Some(earlier) = first.get(place.name) else {
@@ -115,17 +112,13 @@ pub(super) fn defined_twice<'a>(
 }
 
 /// Names that the prefix makes too long.
-pub(super) fn too_long<'a>(
-    prefix: &str,
-    kind: &str,
-    places: impl IntoIterator<Item = Place<'a>>,
-) -> Vec<Problem> {
-    let long = |place: &Place<'_>| {
+pub(super) fn too_long(prefix: &str, kind: &str, places: &[Place<'_>]) -> Vec<Problem> {
+    let long = |place: &&Place<'_>| {
         is_resource_name(place.name)
             && is_resource_name(prefix)
             && !is_resource_name(&format!("{prefix}{}", place.name))
     };
-    let problem = |place: Place<'_>| Problem {
+    let problem = |place: &Place<'_>| Problem {
         source: place.source,
         span: place.span.clone(),
         what: format!(
@@ -136,7 +129,7 @@ pub(super) fn too_long<'a>(
         fix: format!("use a shorter name or a shorter prefix: {NAME_RULE}"),
         related: None,
     };
-    places.into_iter().filter(long).map(problem).collect()
+    places.iter().filter(long).map(problem).collect()
 }
 
 /// What to say about a name that nobody defines.

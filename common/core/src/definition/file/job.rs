@@ -36,10 +36,11 @@ pub(super) enum JobLayer {
 pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -> JobSpec {
     if let JobLayer::Defaults = layer {
         for key in OWN_KEYS {
-            if let Some(span) = job.key_span(key) {
-                let what = format!("`{key}` cannot be inherited");
-                job.sink().report(span, what, "write it in each job");
-            }
+            job.refuse(
+                key,
+                format!("`{key}` cannot be inherited"),
+                "write it in each job",
+            );
         }
     }
     let stored = stored(&mut job, JOB);
@@ -87,13 +88,9 @@ fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
     }
     if let (Some(start), Some(end)) = (&spec.start, &spec.end)
         && start.parse::<jiff::Timestamp>().ok() >= end.parse::<jiff::Timestamp>().ok()
-        && let Some(span) = job.key_span("end")
     {
-        sink.report(
-            span,
-            "`end` is not after `start`",
-            "no instant lies between them: swap them?",
-        );
+        let fix = "no instant lies between them: swap them?";
+        job.refuse("end", "`end` is not after `start`", fix);
     }
     boot(job, spec);
     placement::check(job, &spec.placement);
@@ -118,40 +115,24 @@ fn boot(job: &mut Reader<'_>, spec: &JobSpec) {
 }
 
 fn required_params(job: &mut Reader<'_>, spec: &JobSpec) {
-    let sink = job.sink();
-    let Some(span) = job.key_span("params") else {
-        return;
-    };
     if spec.table.is_some() && spec.params.contains_key("key") {
-        sink.report(
-            span.clone(),
-            "`{key}` is the row's key in a table job",
-            "rename the parameter",
-        );
+        let what = "`{key}` is the row's key in a table job";
+        job.refuse("params", what, "rename the parameter");
     }
     let mut variables: Vec<String> = spec.params.keys().map(|p| param_variable(p)).collect();
     variables.sort_unstable();
     if let Some(twice) = variables.windows(2).find(|w| w[0] == w[1]) {
-        sink.report(
-            span.clone(),
-            format!("two parameters share the variable {}", twice[0]),
-            "rename one of them",
-        );
+        let what = format!("two parameters share the variable {}", twice[0]);
+        job.refuse("params", what, "rename one of them");
     }
-    let needed = spec
-        .params
-        .iter()
-        .find(|(_, p)| p.required && p.default.is_none());
+    let needed = (spec.params.iter()).find(|(_, p)| p.required && p.default.is_none());
     let nobody = match (&spec.table, spec.schedule.is_empty()) {
         (Some(_), _) => Some(("a row", "give it a default: a row gives its key and nothing else")),
         (None, false) => Some(("the schedule", "give it a default, or leave the schedule out")),
         (None, true) => None,
     };
     if let (Some((name, _)), Some((who, fix))) = (needed, nobody) {
-        sink.report(
-            span,
-            format!("parameter `{name}` is required, and {who} gives none"),
-            fix,
-        );
+        let what = format!("parameter `{name}` is required, and {who} gives none");
+        job.refuse("params", what, fix);
     }
 }

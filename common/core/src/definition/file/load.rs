@@ -79,19 +79,27 @@ pub fn load_with(
     }
     drop(tables);
     let mut problems: Vec<Problem> = sinks.into_iter().flat_map(Sink::into_problems).collect();
-    let named = jobs.iter().map(|job| Place {
-        name: &job.name,
-        source: job.source,
-        span: &job.span,
-    });
-    problems.extend(too_long(prefix, "job", named.clone()));
-    problems.extend(shared.pools.too_long(prefix));
-    problems.extend(shared.targets.too_long(prefix));
-    problems.extend(defined_twice("job", named, sources));
-    problems.extend(vars.duplicates(sources));
-    problems.extend(shared.calendars.duplicates(sources));
-    problems.extend(shared.pools.duplicates(sources));
-    problems.extend(shared.targets.duplicates(sources));
+    let named = [
+        (
+            "job",
+            (jobs.iter())
+                .map(|job| Place::new(&job.name, job.source, &job.span))
+                .collect(),
+        ),
+        ("pool", shared.pools.places()),
+        ("target", shared.targets.places()),
+    ];
+    problems.extend(
+        named
+            .iter()
+            .flat_map(|(kind, places)| too_long(prefix, kind, places)),
+    );
+    let unprefixed = [
+        ("variable", vars.places()),
+        ("calendar", shared.calendars.places()),
+    ];
+    let all = named.iter().chain(&unprefixed);
+    problems.extend(all.flat_map(|(kind, places)| defined_twice(kind, places, sources)));
     Mistakes::check(sources, problems)?;
     jobs.sort_by(|a, b| a.name.cmp(&b.name));
     let pools = shared.pools.into_definitions();

@@ -14,20 +14,15 @@ pub(super) fn settle(stored: &Value, spec: &mut JobSpec) {
 }
 
 pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
-    let Some(span) = job
-        .key_span("observe")
-        .filter(|_| spec.enabled == Enabled::Observe)
-    else {
-        return;
-    };
-    let what = match () {
-        () if spec.table.is_some() => "a table job has no due instants to record",
-        () if spec.is_continuous() => "a continuous job has no due instants to record",
+    let kind = match () {
+        () if spec.enabled != Enabled::Observe => return,
+        () if spec.table.is_some() => "table",
+        () if spec.is_continuous() => "continuous",
         () => return,
     };
-    job.sink().report(
-        span,
-        format!("`observe`: {what}"),
+    job.refuse(
+        "observe",
+        format!("`observe`: a {kind} job has no due instants to record"),
         "leave it out for this job: observe = false, or enabled = false until it shall run",
     );
 }

@@ -33,12 +33,9 @@ pub(super) fn label(value: &DeValue<'_>) -> Result<Value, Wrong> {
 
 /// Whether it is small enough to be stored with each run.
 pub(super) fn check(job: &mut Reader<'_>, placement: &Placement) {
-    let sets = placement.combinations();
-    if sets.is_none_or(|sets| sets > MAX_SETS)
-        && let Some(span) = job.key_span("where")
-    {
-        job.sink().report(
-            span,
+    if placement.combinations().is_none_or(|sets| sets > MAX_SETS) {
+        job.refuse(
+            "where",
             format!("`where`: its lists can be combined in more than {MAX_SETS} ways"),
             "name fewer values, or give these nodes a label of their own",
         );

@@ -1,10 +1,10 @@
 //! `[pool.NAME]`: places that jobs share, defined once for all files read together.
 
-use super::defined::{Defined, too_long, unknown};
+use super::defined::{Defined, unknown};
 use super::from_table::stored;
 use super::keys::POOL;
 use crate::definition::spec::job::JobSpec;
-use crate::document::{Problem, Reader, Source, Wrong};
+use crate::document::{Reader, Wrong};
 
 /// A pool as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,13 @@ pub struct PoolDefinition {
 }
 
 /// The pools of all files.
-#[derive(Debug, Default)]
-pub(super) struct Pools(Defined<PoolDefinition>);
+pub(super) type Pools = Defined<PoolDefinition>;
 
 impl Pools {
     /// Reads the `[pool]` table of one file.
     pub fn read(&mut self, source: usize, table: &Reader<'_>) {
         let fix = "write [pool.NAME] on a line of its own, and size = 3 below it";
-        self.0.read(("pool", fix), source, table, |mut reader, name| {
+        self.read_tables(("pool", fix), source, table, |mut reader, name| {
             let keys = stored(&mut reader, POOL);
             if reader.key_span("size").is_none() {
                 reader.sink().report(
@@ -45,16 +44,6 @@ impl Pools {
         });
     }
 
-    /// Pools that two files define.
-    pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        self.0.duplicates("pool", sources)
-    }
-
-    /// Those whose names the prefix makes too long.
-    pub fn too_long(&self, prefix: &str) -> Vec<Problem> {
-        too_long(prefix, "pool", self.0.places())
-    }
-
     /// Reports the pools that a job names and no file defines.
     pub fn check(&self, job: &mut Reader<'_>, spec: &JobSpec) {
         for (key, named) in [("pool", &spec.pool), ("node_pool", &spec.node_pool)] {
@@ -67,16 +56,11 @@ impl Pools {
 
     /// Places of a pool, if a file defines it.
     pub fn size(&self, name: &str) -> Option<u32> {
-        Some(self.0.get(name)?.size)
+        Some(self.get(name)?.size)
     }
 
     pub(super) fn missing(&self, name: &str) -> Option<Wrong> {
-        let there = self.0.get(name).is_some();
-        (!there).then(|| unknown("pool", name, self.0.names()))
-    }
-
-    /// Each pool once, by name.
-    pub fn into_definitions(self) -> Vec<PoolDefinition> {
-        self.0.into_definitions()
+        let there = self.get(name).is_some();
+        (!there).then(|| unknown("pool", name, self.names()))
     }
 }

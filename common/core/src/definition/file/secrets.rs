@@ -51,9 +51,9 @@ pub(super) fn entries(names: Reader<'_>) -> BTreeMap<String, String> {
 
 /// What cannot be hidden is not given.
 pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
-    if let (true, Some(span)) = (spec.stream.is_some(), job.key_span("secrets")) {
-        job.sink().report(
-            span,
+    if spec.stream.is_some() {
+        job.refuse(
+            "secrets",
             "a stream cannot have `secrets`",
             "its engine records the output of failed lines; have the command fetch them itself",
         );

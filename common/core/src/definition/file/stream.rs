@@ -1,7 +1,5 @@
 //! `[job.NAME.stream]`: a growing list; the job's command runs once for each of its lines.
 
-use std::ops::Range;
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use toml::de::DeValue;
@@ -26,7 +24,7 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
         return;
     };
     let sink = stream.sink();
-    let file_span = stream.key_span("file");
+    let has_file = stream.key_span("file").is_some();
     let list_span = stream.key_span("command");
     if let (Some(Command::Argv(words)), Some(span)) = (&read.list, &list_span) {
         if words.first().is_none_or(String::is_empty) {
@@ -41,13 +39,13 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
             sink.report(span.clone(), what, fix);
         }
     }
-    match (&file_span, &list_span) {
-        (None, None) => sink.report(
+    match (has_file, &list_span) {
+        (false, None) => sink.report(
             span,
             "`stream` has no list",
             "add file = \"/srv/lists/%F.txt\", or a `command` that prints the list",
         ),
-        (Some(_), Some(second)) => sink.report(
+        (true, Some(second)) => sink.report(
             second.clone(),
             "`command` and `file` exclude each other",
             "keep the one that has the lines; what runs for each line is the job's own `command`",
@@ -55,19 +53,17 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
         _ => {}
     }
     if stream.key_span("follow").is_none() {
-        read.follow = file_span.is_some() && follows_by_nature(spec, &read);
+        read.follow = has_file && follows_by_nature(spec, &read);
     }
-    if let Some(span) = stream.key_span("follow").filter(|_| read.follow) {
-        if list_span.is_some() {
-            let what = "`follow` is for a `file`";
-            sink.report(span, what, "leave it out: a command is read until it ends");
-        } else if is_scheduled(spec) && !has_directive(&read) {
-            sink.report(
-                span,
-                "`follow`: each due instant would begin with the first line of the same file",
-                "put the instant into the name (\"%F\"), or write schedule = \"@continuous\", or follow = false",
-            );
-        }
+    if read.follow && list_span.is_some() {
+        let what = "`follow` is for a `file`";
+        stream.refuse("follow", what, "leave it out: a command is read until it ends");
+    } else if read.follow && is_scheduled(spec) && !has_directive(&read) {
+        stream.refuse(
+            "follow",
+            "`follow`: each due instant would begin with the first line of the same file",
+            "put the instant into the name (\"%F\"), or write schedule = \"@continuous\", or follow = false",
+        );
     }
     exclusive(job, spec, &read);
     if read.follow && is_scheduled(spec) {
@@ -110,35 +106,23 @@ pub(super) fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 /// What a stream has no use for.
 fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, stream: &StreamSpec) {
-    let mut found: Vec<(Range<usize>, &str, &str)> = Vec::new();
+    const COMMAND: &str = "a line is handled by a command: leave it out, or make two jobs";
+    let what = |key: &str| format!("`{key}` and `stream` exclude each other");
     for (key, fix) in [
-        (
-            "flow",
-            "a line is handled by a command: leave it out, or make two jobs",
-        ),
-        (
-            "task",
-            "a line is handled by a command: leave it out, or make two jobs",
-        ),
+        ("flow", COMMAND),
+        ("task", COMMAND),
         ("table", "a list or a table: make two jobs"),
         ("stdin", "the command reads its line on stdin"),
     ] {
-        found.extend(job.key_span(key).map(|span| (span, key, fix)));
+        job.refuse(key, what(key), fix);
     }
     if spec.instances > 1 {
         let fix = "each run would handle every line: `workers` handle several at a time";
-        found.extend(job.key_span("instances").map(|span| (span, "instances", fix)));
+        job.refuse("instances", what("instances"), fix);
     }
     if spec.overlap == Overlap::Skip && stream.follow && is_scheduled(spec) {
         let fix = "a run follows its file until the next instant, which would then be skipped: write overlap = \"queue\"";
-        found.extend(
-            job.own_span("overlap")
-                .map(|span| (span, "overlap = \"skip\"", fix)),
-        );
-    }
-    for (span, key, fix) in found {
-        let what = format!("`{key}` and `stream` exclude each other");
-        job.sink().report(span, what, fix);
+        job.refuse_own("overlap", what("overlap = \"skip\""), fix);
     }
 }
 

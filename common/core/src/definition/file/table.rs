@@ -1,13 +1,12 @@
 //! `[job.NAME.table]`: a table of the user's own whose rows are run.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use toml::de::DeValue;
 
 use crate::definition::spec::job::{JobSpec, Overlap, RunOn};
 use crate::definition::spec::table::{SHORTEST_POLL, identifier, parse_table_name};
-use crate::document::{Found, Reader, Wrong, filled, positive_duration};
+use crate::document::{Reader, Wrong, filled, positive_duration};
 
 /// The most runs that a table job may have under way.
 pub(super) const MAX_RUNNING: i64 = 10_000;
@@ -36,9 +35,8 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
             sink.report(more.span.clone(), what, "name fewer");
         }
     }
-    let none = |found: Found<&DeValue<'_>>| found.value.as_array().is_some_and(|list| list.is_empty());
     for key in ["name", "key", "dispatch"] {
-        if table.raw(key).is_none_or(none) {
+        if table.raw(key).is_none_or(|found| found.is_empty_list()) {
             sink.report(
                 span.clone(),
                 format!("`table` has no `{key}`"),
@@ -47,7 +45,7 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
             );
         }
     }
-    let mut columns: Vec<(&str, &String)> = read.key.iter().map(|column| ("key", column)).collect();
+    let mut columns: Vec<(&'static str, &String)> = read.key.iter().map(|column| ("key", column)).collect();
     columns.push(("dispatch", &read.dispatch));
     for (key, column) in [
         ("started", &read.started),
@@ -58,13 +56,9 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
         columns.extend(column.as_ref().map(|c| (key, c)));
     }
     for (i, (key, column)) in columns.iter().enumerate() {
-        let twin = columns[..i].iter().find(|(_, c)| c == column && !c.is_empty());
-        if let (Some((first, _)), Some(span)) = (twin, table.key_span(key)) {
-            sink.report(
-                span,
-                format!("`{key}` and `{first}` are the same column"),
-                "each of them needs a column of its own",
-            );
+        if let Some((first, _)) = columns[..i].iter().find(|(_, c)| c == column && !c.is_empty()) {
+            let what = format!("`{key}` and `{first}` are the same column");
+            table.refuse(key, what, "each of them needs a column of its own");
         }
     }
     // What a row's run overlaps with is another row's.
@@ -77,25 +71,20 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
 fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, overlap: Overlap) {
     const ROWS: &str =
         "a table job runs when a row's dispatch column is NULL: leave it out, or make two jobs";
-    let mut found: Vec<(Range<usize>, &str, &str)> = Vec::new();
+    let what = |key: &str| format!("`{key}` and `table` exclude each other");
     for key in ["schedule", "triggered_by", "task", "flow"] {
-        found.extend(job.own_span(key).map(|span| (span, key, ROWS)));
+        job.refuse_own(key, what(key), ROWS);
     }
     if overlap != Overlap::Allow {
         let fix = "each row runs once at a time; `max_running` bounds how many rows do";
-        found.extend(job.own_span("overlap").map(|span| (span, "overlap", fix)));
+        job.refuse_own("overlap", what("overlap"), fix);
     }
     if spec.run_on == RunOn::EachNode {
-        let fix = "a row is run once, on one node";
-        found.extend(job.key_span("run_on").map(|span| (span, "run_on", fix)));
+        job.refuse("run_on", what("run_on"), "a row is run once, on one node");
     }
     if spec.instances > 1 {
         let fix = "a row is run once; `max_running` bounds how many rows run";
-        found.extend(job.key_span("instances").map(|span| (span, "instances", fix)));
-    }
-    for (span, key, fix) in found {
-        let what = format!("`{key}` and `table` exclude each other");
-        job.sink().report(span, what, fix);
+        job.refuse("instances", what("instances"), fix);
     }
 }
 

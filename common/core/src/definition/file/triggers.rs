@@ -130,57 +130,37 @@ fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
 
 /// What is wrong within one job.
 pub(super) fn check_job(job: &mut Reader<'_>, spec: &JobSpec) {
-    let sink = job.sink();
     // What it inherits is for the others.
-    if let (true, Some(span)) = (spec.triggered_by.is_empty(), job.own_span("trigger_on"))
-        && job.key_span("triggered_by").is_none()
-    {
-        sink.report(
-            span,
+    if spec.triggered_by.is_empty() && job.key_span("triggered_by").is_none() {
+        job.refuse_own(
+            "trigger_on",
             "`trigger_on` without `triggered_by`",
             "name the jobs whose end triggers this one: triggered_by = [\"other\"]",
         );
     }
-    if let (true, false, Some(span)) = (
-        spec.is_continuous(),
-        spec.triggered_by.is_empty(),
-        job.key_span("triggered_by"),
-    ) {
-        sink.report(
-            span,
+    if spec.is_continuous() && !spec.triggered_by.is_empty() {
+        job.refuse(
+            "triggered_by",
             "`triggered_by` and @continuous exclude each other",
             "a continuous job begins again by itself: keep one of them",
         );
     }
-    if let (true, false, Some(span)) = (
-        spec.table.is_some(),
-        spec.triggered_by.is_empty(),
-        job.key_span("triggered_by"),
-    ) {
-        sink.report(
-            span,
+    if spec.table.is_some() && !spec.triggered_by.is_empty() {
+        job.refuse(
+            "triggered_by",
             "`triggered_by` and `table` exclude each other",
             "a table job runs for rows of its table: keep one of them",
         );
     }
     let mut names = spec.triggered_by.clone();
     names.sort_unstable();
-    if let (Some(twice), Some(span)) = (
-        names.windows(2).find(|w| w[0] == w[1]),
-        job.key_span("triggered_by"),
-    ) {
-        sink.report(
-            span,
-            format!("`triggered_by` names `{}` twice", twice[0]),
-            "once is enough",
-        );
+    if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+        let what = format!("`triggered_by` names `{}` twice", twice[0]);
+        job.refuse("triggered_by", what, "once is enough");
     }
-    if let (true, Some(span)) = (
-        spec.instances > 1 && spec.run_on == RunOn::EachNode,
-        job.key_span("instances"),
-    ) {
-        sink.report(
-            span,
+    if spec.instances > 1 && spec.run_on == RunOn::EachNode {
+        job.refuse(
+            "instances",
             "`instances` and run_on = \"each-node\" exclude each other",
             "shards are spread over the farm; on each node there would be one of every number",
         );

@@ -7,8 +7,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::defined::{Place, defined_twice};
-use crate::document::{Problem, Sink, Source, closest};
+use super::defined::Place;
+use crate::document::{Sink, closest};
 
 const OPEN: &str = "${vars.";
 
@@ -162,14 +162,12 @@ impl<'a> Vars<'a> {
         unknown.map(fault).collect()
     }
 
-    /// Variables that are declared more than once.
-    pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        let places = self.places.iter().map(|(name, source, span)| Place {
-            name,
-            source: *source,
-            span,
-        });
-        defined_twice("variable", places, sources)
+    /// Where each is declared.
+    pub fn places(&self) -> Vec<Place<'_>> {
+        let declared = self.places.iter();
+        declared
+            .map(|(name, source, span)| Place::new(name, *source, span))
+            .collect()
     }
 }
 
