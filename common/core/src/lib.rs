@@ -5,6 +5,7 @@ pub mod claimed;
 pub mod command;
 pub mod continuous;
 pub mod deadline;
+mod defaults;
 pub mod definition;
 pub mod document;
 pub mod due;

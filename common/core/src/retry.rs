@@ -4,30 +4,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::defaults::with_defaults;
 use super::serde_time::millis;
 
-/// `max` counts retries, not attempts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Retry {
-    /// How often a run is tried again.
-    pub max: u32,
-    pub backoff: Backoff,
-    /// The bound of the first pause.
-    #[serde(with = "millis")]
-    pub base: Duration,
-    #[serde(with = "millis")]
-    pub cap: Duration,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            max: 0,
-            backoff: Backoff::Exponential,
-            base: Duration::from_secs(10),
-            cap: Duration::from_secs(300),
-        }
+with_defaults! {
+    /// `max` counts retries, not attempts.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Retry {
+        /// How often a run is tried again.
+        pub max: u32,
+        pub backoff: Backoff,
+        /// The bound of the first pause.
+        #[serde(with = "millis")]
+        pub base: Duration = Duration::from_secs(10),
+        #[serde(with = "millis")]
+        pub cap: Duration = Duration::from_secs(300),
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Format;
+use crate::defaults::with_defaults;
 use crate::retry::full_jitter;
 
 crate::words! {
@@ -52,31 +53,20 @@ crate::words! {
     }
 }
 
-/// A target after validation, stored as JSON. It holds names of secrets, never secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TargetSpec {
-    pub webhook: Option<String>,
-    /// A file in the agents' directory of secrets that holds the URL.
-    pub webhook_file: Option<String>,
-    /// Likewise, one `Name: value` on each line.
-    pub headers_file: Option<String>,
-    /// The service that the webhook leads to, if it takes another form than ours.
-    pub format: Option<Format>,
-    pub email: Vec<String>,
-    pub on: Vec<Topic>,
-}
-
-impl Default for TargetSpec {
-    fn default() -> Self {
-        Self {
-            webhook: None,
-            webhook_file: None,
-            headers_file: None,
-            format: None,
-            email: Vec::new(),
-            on: Topic::CHOSEN.to_vec(),
-        }
+with_defaults! {
+    /// A target after validation, stored as JSON. It holds names of secrets, never secrets.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct TargetSpec {
+        pub webhook: Option<String>,
+        /// A file in the agents' directory of secrets that holds the URL.
+        pub webhook_file: Option<String>,
+        /// Likewise, one `Name: value` on each line.
+        pub headers_file: Option<String>,
+        /// The service that the webhook leads to, if it takes another form than ours.
+        pub format: Option<Format>,
+        pub email: Vec<String>,
+        pub on: Vec<Topic> = Topic::CHOSEN.to_vec(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::WINDOW;
+use crate::defaults::with_defaults;
 
 /// The descriptor on which a command reports how far it has come.
 pub const PROGRESS_FD: i32 = 3;
@@ -15,70 +16,52 @@ const MAX_TEXT: usize = 200;
 /// Lines in `now`.
 const MAX_NOW: usize = 16;
 
-/// Where another attempt goes on, and what is shown of this one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Checkpoint {
-    /// The lowest unfinished line, from 1.
-    pub line: u64,
-    /// The byte at which it begins.
-    pub at: u64,
-    /// Of the bytes before that: whether the list is still the same.
-    #[serde(with = "hex")]
-    pub mark: u64,
-    /// Of the list's name; 0 for what has none.
-    #[serde(default, with = "hex")]
-    pub list: u64,
-    /// Lines from `line` on that are finished, four to a digit, the first in its highest bit.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) done: String,
-    /// Failures of lines that are not finished, as distances from `line`.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        rename = "tries",
-        with = "relative"
-    )]
-    pub failures: BTreeMap<u64, u32>,
-    #[serde(rename = "ok")]
-    pub succeeded: u64,
-    pub failed: u64,
-    /// Lines that are under way, the lowest of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub now: Vec<u64>,
-    /// Lines in a second, of late.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub rate: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<String>,
-    /// Why it ended before its time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+with_defaults! {
+    /// Where another attempt goes on, and what is shown of this one.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct Checkpoint {
+        /// The lowest unfinished line, from 1.
+        pub line: u64 = 1,
+        /// The byte at which it begins.
+        pub at: u64,
+        /// Of the bytes before that: whether the list is still the same.
+        #[serde(with = "hex")]
+        pub mark: u64 = super::fnv1a(b""),
+        /// Of the list's name; 0 for what has none.
+        #[serde(default, with = "hex")]
+        pub list: u64,
+        /// Lines from `line` on that are finished, four to a digit, the first in its highest bit.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub(super) done: String,
+        /// Failures of lines that are not finished, as distances from `line`.
+        #[serde(
+            default,
+            skip_serializing_if = "BTreeMap::is_empty",
+            rename = "tries",
+            with = "relative"
+        )]
+        pub failures: BTreeMap<u64, u32>,
+        #[serde(rename = "ok")]
+        pub succeeded: u64,
+        pub failed: u64,
+        /// Lines that are under way, the lowest of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub now: Vec<u64>,
+        /// Lines in a second, of late.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub rate: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub waits: Option<String>,
+        /// Why it ended before its time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub why: Option<String>,
+    }
 }
 
 /// It is none of ours.
 #[derive(Debug, thiserror::Error)]
 #[error("the stream's checkpoint cannot be read: {0}")]
 pub struct BadCheckpoint(#[from] serde_json::Error);
-
-impl Default for Checkpoint {
-    /// The beginning of a list.
-    fn default() -> Self {
-        Self {
-            line: 1,
-            at: 0,
-            mark: super::fnv1a(b""),
-            list: 0,
-            done: String::new(),
-            failures: BTreeMap::new(),
-            succeeded: 0,
-            failed: 0,
-            now: Vec::new(),
-            rate: 0.0,
-            waits: None,
-            why: None,
-        }
-    }
-}
 
 impl Checkpoint {
     /// The beginning of the list with this name.

@@ -16,155 +16,99 @@ use super::stream::StreamSpec;
 use super::table::TableSpec;
 use crate::command::Command;
 use crate::continuous::Rounds;
+use crate::defaults::with_defaults;
 use crate::retry::Retry;
 use crate::schedule::DstPolicy;
 use crate::serde_time::{millis, opt_millis};
 
-/// A job after validation: durations parsed, defaults filled in, references checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct JobSpec {
-    /// Cron expressions and macros; empty for a job that is only submitted or triggered.
-    pub schedule: Vec<String>,
-    /// IANA zone name.
-    pub timezone: String,
-    pub dst: DstPolicy,
-    pub calendars: Vec<String>,
-    /// The days (`2026-12-24`, `2026-12-24..2026-12-26`) that these calendars excluded when the job was applied.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<String>,
-    pub command: Option<Command>,
-    /// Instead of a command.
-    pub flow: Option<FlowSpec>,
-    pub resume: Resume,
-    /// Its rows are what is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table: Option<TableSpec>,
-    /// The lines of its list are what is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSpec>,
-    /// Per attempt, counted from exec.
-    #[serde(with = "opt_millis")]
-    pub timeout: Option<Duration>,
-    /// Between SIGTERM and SIGKILL.
-    #[serde(with = "millis")]
-    pub grace: Duration,
-    pub overlap: Overlap,
-    pub missed: Missed,
-    #[serde(with = "opt_millis")]
-    pub missed_within: Option<Duration>,
-    pub missed_max: u32,
-    pub retry: Retry,
-    /// Exit codes by which a continuous job says that it found nothing to do.
-    pub idle_exit: Vec<i32>,
-    /// The pause after one of them.
-    #[serde(with = "millis")]
-    pub idle_delay: Duration,
-    pub on_lost: OnLost,
-    pub run_on: RunOn,
-    #[serde(rename = "where")]
-    pub placement: Placement,
-    #[serde(with = "millis")]
-    pub spread: Duration,
-    pub priority: i32,
-    pub pool: Option<String>,
-    pub node_pool: Option<String>,
-    pub locks: Vec<String>,
-    pub rate: Option<String>,
-    pub user: Option<String>,
-    pub cwd: Option<String>,
-    pub env: BTreeMap<String, String>,
-    /// By the name under which the command finds each: what it is called in the node's store.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, String>,
-    pub stdin: Option<String>,
-    /// Octal file mode mask, e.g. 0o022.
-    pub umask: Option<u32>,
-    pub nice: Option<i32>,
-    pub limits: Limits,
-    pub isolation: Isolation,
-    pub params: BTreeMap<String, ParamSpec>,
-    pub triggered_by: Vec<String>,
-    pub trigger_on: TriggerOn,
-    /// RFC 3339 instants; the schedule fires only within [start, end).
-    pub start: Option<String>,
-    pub end: Option<String>,
-    pub output: Output,
-    pub notify: Vec<String>,
-    /// Silence for longer ends an attempt.
-    #[serde(with = "opt_millis")]
-    pub progress_timeout: Option<Duration>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub child_limits: Vec<ChildLimit>,
-    pub instances: u32,
-    pub enabled: Enabled,
-    /// For people: what it is for, whose it is, words to find it by, and where it says what to do when it fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runbook: Option<String>,
-}
-
-impl Default for JobSpec {
-    fn default() -> Self {
-        Self {
-            schedule: Vec::new(),
-            timezone: "UTC".to_owned(),
-            dst: DstPolicy::Once,
-            calendars: Vec::new(),
-            exclude: Vec::new(),
-            command: None,
-            flow: None,
-            resume: Resume::Restart,
-            table: None,
-            stream: None,
-            timeout: None,
-            grace: Duration::from_secs(10),
-            overlap: Overlap::Skip,
-            missed: Missed::Latest,
-            missed_within: None,
-            missed_max: 100,
-            retry: Retry::default(),
-            idle_exit: Vec::new(),
-            idle_delay: Duration::from_secs(30),
-            on_lost: OnLost::Rerun,
-            run_on: RunOn::One,
-            placement: Placement::default(),
-            spread: Duration::ZERO,
-            priority: 0,
-            pool: None,
-            node_pool: None,
-            locks: Vec::new(),
-            rate: None,
-            user: None,
-            cwd: None,
-            env: BTreeMap::new(),
-            secrets: BTreeMap::new(),
-            stdin: None,
-            umask: None,
-            nice: None,
-            limits: Limits::default(),
-            isolation: Isolation::Cgroup,
-            params: BTreeMap::new(),
-            triggered_by: Vec::new(),
-            trigger_on: TriggerOn::Success,
-            start: None,
-            end: None,
-            output: Output::default(),
-            notify: Vec::new(),
-            progress_timeout: None,
-            child_limits: Vec::new(),
-            instances: 1,
-            enabled: Enabled::Yes,
-            description: None,
-            owner: None,
-            tags: Vec::new(),
-            runbook: None,
-        }
+with_defaults! {
+    /// A job after validation: durations parsed, defaults filled in, references checked.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct JobSpec {
+        /// Cron expressions and macros; empty for a job that is only submitted or triggered.
+        pub schedule: Vec<String>,
+        /// IANA zone name.
+        pub timezone: String = "UTC".to_owned(),
+        pub dst: DstPolicy,
+        pub calendars: Vec<String>,
+        /// The days (`2026-12-24`, `2026-12-24..2026-12-26`) that these calendars excluded when the job was applied.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub exclude: Vec<String>,
+        pub command: Option<Command>,
+        /// Instead of a command.
+        pub flow: Option<FlowSpec>,
+        pub resume: Resume,
+        /// Its rows are what is run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table: Option<TableSpec>,
+        /// The lines of its list are what is run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub stream: Option<StreamSpec>,
+        /// Per attempt, counted from exec.
+        #[serde(with = "opt_millis")]
+        pub timeout: Option<Duration>,
+        /// Between SIGTERM and SIGKILL.
+        #[serde(with = "millis")]
+        pub grace: Duration = Duration::from_secs(10),
+        pub overlap: Overlap,
+        pub missed: Missed,
+        #[serde(with = "opt_millis")]
+        pub missed_within: Option<Duration>,
+        pub missed_max: u32 = 100,
+        pub retry: Retry,
+        /// Exit codes by which a continuous job says that it found nothing to do.
+        pub idle_exit: Vec<i32>,
+        /// The pause after one of them.
+        #[serde(with = "millis")]
+        pub idle_delay: Duration = Duration::from_secs(30),
+        pub on_lost: OnLost,
+        pub run_on: RunOn,
+        #[serde(rename = "where")]
+        pub placement: Placement,
+        #[serde(with = "millis")]
+        pub spread: Duration,
+        pub priority: i32,
+        pub pool: Option<String>,
+        pub node_pool: Option<String>,
+        pub locks: Vec<String>,
+        pub rate: Option<String>,
+        pub user: Option<String>,
+        pub cwd: Option<String>,
+        pub env: BTreeMap<String, String>,
+        /// By the name under which the command finds each: what it is called in the node's store.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub secrets: BTreeMap<String, String>,
+        pub stdin: Option<String>,
+        /// Octal file mode mask, e.g. 0o022.
+        pub umask: Option<u32>,
+        pub nice: Option<i32>,
+        pub limits: Limits,
+        pub isolation: Isolation,
+        pub params: BTreeMap<String, ParamSpec>,
+        pub triggered_by: Vec<String>,
+        pub trigger_on: TriggerOn,
+        /// RFC 3339 instants; the schedule fires only within [start, end).
+        pub start: Option<String>,
+        pub end: Option<String>,
+        pub output: Output,
+        pub notify: Vec<String>,
+        /// Silence for longer ends an attempt.
+        #[serde(with = "opt_millis")]
+        pub progress_timeout: Option<Duration>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub child_limits: Vec<ChildLimit>,
+        pub instances: u32 = 1,
+        pub enabled: Enabled,
+        /// For people: what it is for, whose it is, words to find it by, and where it says what to do when it fails.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub description: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub owner: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub tags: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub runbook: Option<String>,
     }
 }
 
@@ -304,19 +248,12 @@ pub struct ChildLimit {
     pub max_memory: Option<u64>,
 }
 
-/// How much output of one attempt is kept, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Output {
-    pub keep: u64,
-    pub local: u64,
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        Self {
-            keep: 1 << 20,
-            local: 64 << 20,
-        }
+with_defaults! {
+    /// How much output of one attempt is kept, in bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Output {
+        pub keep: u64 = 1 << 20,
+        pub local: u64 = 64 << 20,
     }
 }

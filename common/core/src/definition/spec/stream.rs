@@ -7,38 +7,28 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Command;
+use crate::defaults::with_defaults;
 use crate::serde_time::opt_millis;
 
-/// Where the list comes from, and how its lines are treated. Either `file` or `list` is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StreamSpec {
-    /// An absolute path, with strftime directives of the due instant in the job's zone.
-    pub file: Option<String>,
-    /// The key `command`: prints the list.
-    #[serde(alias = "command")]
-    pub list: Option<Command>,
-    /// Whether a run goes on with lines that are appended, until the next due instant.
-    pub follow: bool,
-    /// Lines at a time.
-    pub workers: u32,
-    /// Of one line: what gives no sign of life for longer is killed.
-    #[serde(with = "opt_millis")]
-    pub progress_timeout: Option<Duration>,
-    /// A line that failed so often is recorded and passed over.
-    pub max_item_failures: u32,
-}
-
-impl Default for StreamSpec {
-    fn default() -> Self {
-        Self {
-            file: None,
-            list: None,
-            follow: false,
-            workers: 1,
-            progress_timeout: None,
-            max_item_failures: 3,
-        }
+with_defaults! {
+    /// Where the list comes from, and how its lines are treated. Either `file` or `list` is there.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct StreamSpec {
+        /// An absolute path, with strftime directives of the due instant in the job's zone.
+        pub file: Option<String>,
+        /// The key `command`: prints the list.
+        #[serde(alias = "command")]
+        pub list: Option<Command>,
+        /// Whether a run goes on with lines that are appended, until the next due instant.
+        pub follow: bool,
+        /// Lines at a time.
+        pub workers: u32 = 1,
+        /// Of one line: what gives no sign of life for longer is killed.
+        #[serde(with = "opt_millis")]
+        pub progress_timeout: Option<Duration>,
+        /// A line that failed so often is recorded and passed over.
+        pub max_item_failures: u32 = 3,
     }
 }
 

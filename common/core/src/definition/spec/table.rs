@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::defaults::with_defaults;
 use crate::document::Wrong;
 use crate::serde_list::one_or_many;
 use crate::serde_time::millis;
@@ -27,59 +28,42 @@ pub struct Column {
     pub primary: bool,
 }
 
-/// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
-/// catalogs: nothing is folded, everything is quoted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TableSpec {
-    pub schema: String,
-    pub name: String,
-    /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
-    #[serde(with = "one_or_many")]
-    pub key: Vec<String>,
-    /// NULL: the row is to be run.
-    pub dispatch: String,
-    /// Columns by which rows are taken, before their key.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub order_by: Vec<String>,
-    /// Columns that the command finds in `FARMHAND_ROW`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub row: Vec<String>,
-    /// Gets the start of the row's run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started: Option<String>,
-    /// Gets the end of the row's run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finished: Option<String>,
-    /// Gets the command's exit code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<String>,
-    /// Gets the outcome and its reason.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// How often the farm looks for rows when nothing tells it to.
-    #[serde(with = "millis")]
-    pub poll: Duration,
-    /// Runs of the job that have not ended, on the whole farm, at most.
-    pub max_running: u32,
-}
-
-impl Default for TableSpec {
-    fn default() -> Self {
-        Self {
-            schema: "public".to_owned(),
-            name: String::new(),
-            key: Vec::new(),
-            dispatch: String::new(),
-            order_by: Vec::new(),
-            row: Vec::new(),
-            started: None,
-            finished: None,
-            exit_code: None,
-            message: None,
-            poll: Duration::from_secs(5),
-            max_running: 10,
-        }
+with_defaults! {
+    /// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
+    /// catalogs: nothing is folded, everything is quoted.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct TableSpec {
+        pub schema: String = "public".to_owned(),
+        pub name: String,
+        /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
+        #[serde(with = "one_or_many")]
+        pub key: Vec<String>,
+        /// NULL: the row is to be run.
+        pub dispatch: String,
+        /// Columns by which rows are taken, before their key.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub order_by: Vec<String>,
+        /// Columns that the command finds in `FARMHAND_ROW`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub row: Vec<String>,
+        /// Gets the start of the row's run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub started: Option<String>,
+        /// Gets the end of the row's run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub finished: Option<String>,
+        /// Gets the command's exit code.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub exit_code: Option<String>,
+        /// Gets the outcome and its reason.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub message: Option<String>,
+        /// How often the farm looks for rows when nothing tells it to.
+        #[serde(with = "millis")]
+        pub poll: Duration = Duration::from_secs(5),
+        /// Runs of the job that have not ended, on the whole farm, at most.
+        pub max_running: u32 = 10,
     }
 }
 
