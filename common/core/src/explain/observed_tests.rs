@@ -1,6 +1,7 @@
 use super::sample::{Case, check, outcome};
 use super::*;
 use crate::definition::Enabled;
+use crate::run::RunState;
 
 const CASES: &[Case] = &[
     (

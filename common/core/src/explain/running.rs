@@ -2,39 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use super::gates::Walk;
+use super::facts::{Facts, Known, Live, Node};
 use super::places::fitting;
-use super::{Facts, Gate, Known, Live, Node};
+use super::walk::{Gate, Walk};
 use crate::health::NodeState;
 use crate::run::RunState;
 
-impl Walk {
-    /// What is said of a run that is under way; None while it waits.
-    pub(super) fn runs(&mut self, facts: &Facts, known: &Known, live: &Live) -> Option<String> {
-        let (text, _) = under_way(facts, known, live)?;
-        self.open(Gate::Fired, text.clone());
-        Some(text)
-    }
+/// What is said of a run that is under way; None while it waits.
+pub(super) fn one(walk: &mut Walk, facts: &Facts, known: &Known, live: &Live) -> Option<String> {
+    let (text, _) = under_way(facts, known, live)?;
+    walk.open(Gate::Fired, text.clone());
+    Some(text)
+}
 
-    /// What is said of a job of which something is under way, and nothing waits.
-    pub(super) fn under_way(&mut self, facts: &Facts, known: &Known) -> Option<String> {
-        let mut nodes = BTreeSet::new();
-        let mut doubtful = None;
-        for live in &known.live {
-            match (under_way(facts, known, live), &live.running_at) {
-                (Some((_, true)), Some(node)) => drop(nodes.insert(node.as_str())),
-                (told, _) => doubtful = doubtful.or(told),
-            }
+/// What is said of a job of which something is under way, and nothing waits.
+pub(super) fn any(walk: &mut Walk, facts: &Facts, known: &Known) -> Option<String> {
+    let mut nodes = BTreeSet::new();
+    let mut doubtful = None;
+    for live in &known.live {
+        match (under_way(facts, known, live), &live.running_at) {
+            (Some((_, true)), Some(node)) => drop(nodes.insert(node.as_str())),
+            (told, _) => doubtful = doubtful.or(told),
         }
-        let text = if nodes.is_empty() {
-            doubtful?.0
-        } else {
-            let nodes: Vec<&str> = nodes.into_iter().collect();
-            format!("it is running, on {}", nodes.join(", "))
-        };
-        self.open(Gate::Fired, text.clone());
-        Some(text)
     }
+    let text = if nodes.is_empty() {
+        doubtful?.0
+    } else {
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        format!("it is running, on {}", nodes.join(", "))
+    };
+    walk.open(Gate::Fired, text.clone());
+    Some(text)
 }
 
 /// What is said of a run, and whether it certainly runs; None while it waits.

@@ -3,6 +3,8 @@
 use super::sample::{Case, at, check, live, outcome, running};
 use super::*;
 use crate::definition::Overlap;
+use crate::health::NodeState;
+use crate::run::RunState;
 
 fn skipped_and_live(known: &mut Known) {
     let made = Outcome {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::*;
-use crate::definition::Command;
+use crate::definition::{Command, JobSpec};
+use crate::health::NodeState;
+use crate::run::RunState;
 
 pub(super) fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

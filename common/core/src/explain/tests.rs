@@ -1,6 +1,8 @@
 use super::sample::{Case, NOON, at, check, facts, live, outcome, running};
 use super::*;
 use crate::definition::Enabled;
+use crate::health::NodeState;
+use crate::run::RunState;
 
 /// What is changed about the facts above, the gate that holds, and a part of the answer.
 const CASES: &[Case] = &[

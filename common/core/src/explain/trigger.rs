@@ -2,52 +2,50 @@
 
 use jiff::Timestamp;
 
-use super::gates::Walk;
-use super::{Gate, Known, TriggerWait, Triggering};
+use super::facts::{Known, TriggerWait, Triggering};
+use super::walk::{Gate, Walk};
 use crate::definition::TriggerOn;
 
-impl Walk {
-    /// The gate of a job with parents that has no run at `at`, or, without it, none that waits.
-    pub(super) fn trigger(&mut self, known: &Known, at: Option<Timestamp>) {
-        let waiting = (known.waiting.iter()).find(|wait| at.is_none_or(|at| wait.due_at == at));
-        match (waiting, at) {
-            (Some(wait), _) => self.meeting(known, wait),
-            (None, Some(at)) => self.closed(
-                Gate::Trigger,
-                format!("no end of {} at {at} triggered it", names(known)),
-                None,
-                ends(known, known.triggers.iter()),
-            ),
-            (None, None) => self.closed(
-                Gate::Trigger,
-                format!("it waits for {}", list(known.triggers.iter().map(stands))),
-                known.triggers.iter().filter_map(|p| p.last_finished).max(),
-                ends(known, known.triggers.iter()),
-            ),
-        }
-    }
-
-    fn meeting(&mut self, known: &Known, wait: &TriggerWait) {
-        let since = Some(wait.ended_at);
-        let met = format!("run {} of {} ended", wait.run_id, wait.parent);
-        if wait.waits.is_empty() {
-            let frees = "an agent looks at it; `farmhand node ls` shows the agents";
-            self.closed(
-                Gate::Trigger,
-                format!("{met}, and nobody has looked at it yet"),
-                since,
-                frees,
-            );
-            return;
-        }
-        let others = || known.triggers.iter().filter(|p| wait.waits.contains(&p.job_id));
-        self.closed(
+/// The gate of a job with parents that has no run at `at`, or, without it, none that waits.
+pub(super) fn trigger(walk: &mut Walk, known: &Known, at: Option<Timestamp>) {
+    let waiting = (known.waiting.iter()).find(|wait| at.is_none_or(|at| wait.due_at == at));
+    match (waiting, at) {
+        (Some(wait), _) => meeting(walk, known, wait),
+        (None, Some(at)) => walk.closed(
             Gate::Trigger,
-            format!("{met}, and it waits for {}", list(others().map(stands))),
-            since,
-            ends(known, others()),
-        );
+            format!("no end of {} at {at} triggered it", names(known)),
+            None,
+            ends(known, known.triggers.iter()),
+        ),
+        (None, None) => walk.closed(
+            Gate::Trigger,
+            format!("it waits for {}", list(known.triggers.iter().map(stands))),
+            known.triggers.iter().filter_map(|p| p.last_finished).max(),
+            ends(known, known.triggers.iter()),
+        ),
     }
+}
+
+fn meeting(walk: &mut Walk, known: &Known, wait: &TriggerWait) {
+    let since = Some(wait.ended_at);
+    let met = format!("run {} of {} ended", wait.run_id, wait.parent);
+    if wait.waits.is_empty() {
+        let frees = "an agent looks at it; `farmhand node ls` shows the agents";
+        walk.closed(
+            Gate::Trigger,
+            format!("{met}, and nobody has looked at it yet"),
+            since,
+            frees,
+        );
+        return;
+    }
+    let others = || known.triggers.iter().filter(|p| wait.waits.contains(&p.job_id));
+    walk.closed(
+        Gate::Trigger,
+        format!("{met}, and it waits for {}", list(others().map(stands))),
+        since,
+        ends(known, others()),
+    );
 }
 
 fn names(known: &Known) -> String {

@@ -1,5 +1,6 @@
 use super::sample::{NOON, at, facts, outcome};
 use super::*;
+use crate::run::RunState;
 
 fn parent(job: &str, running: &[i64]) -> Triggering {
     Triggering {
