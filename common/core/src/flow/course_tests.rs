@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::course::*;
+use super::task::reference;
 use super::*;
-use crate::graph::Graph;
+use crate::graph::{Graph, Place, Relation};
 
 const NOW: Duration = Duration::ZERO;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Action, Malformed, Script, Selection, Task, rcorder};
+use super::rcorder;
+use super::scripts::{Script, Selection};
+use super::task::{Action, Malformed, Task};
 use crate::graph::Place;
 
 /// The functions that have annotations. Functions without any are helpers.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Facilities, Header, Malformed, reference};
+use super::facilities::Facilities;
+use super::task::{Header, Malformed, reference};
 use crate::graph::{Place, Relation};
 
 const BEGIN: &str = "### BEGIN INIT INFO";

@@ -1,6 +1,6 @@
 //! Directories whose scripts are ordered by numbers in their names: `S23ntp`, `K01cron`, `50-net`.
 
-use super::{Direction, Task, reference};
+use super::task::{Direction, Task, reference};
 use crate::graph::{Graph, Relation};
 
 /// Orders `tasks` by the numbers in their names, where each has one and none has annotations that order it. A script that fails does

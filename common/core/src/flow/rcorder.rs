@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Header, Malformed, reference};
+use super::task::{Header, Malformed, reference};
 use crate::graph::{Place, Reference, Relation};
 
 /// What a misspelt annotation may have been meant to be.

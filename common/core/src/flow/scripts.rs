@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Action, Direction, Extras, Facilities, Header, Malformed, Task, lsb, numbered, rcorder};
+use super::facilities::Facilities;
+use super::task::{Action, Direction, Extras, Header, Malformed, Task};
+use super::{lsb, numbered, rcorder};
 use crate::graph::{Place, Reference, Relation};
 
 /// A file that may be a task.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::graph::Graph;
+use crate::graph::{Graph, Relation};
 
 fn script(name: &str, text: &str) -> Script {
     Script {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Action, Malformed, Task, reference};
+use super::task::{Action, Malformed, Task, reference};
 use crate::graph::{Place, Relation};
 
 /// Adds the relations of the pairs. With `create`, names that are no tasks yet become tasks that do nothing;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Graph, Node, Place};
+use super::build::{Graph, Node};
+use super::members::Place;
 
 /// What waits for `name` does not wait for the task of that name, or not for it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +37,6 @@ impl fmt::Display for Collision {
             "{at}: `{name}` is the name of a task, and {others} provides it: what waits for it waits for {those}"
         )
     }
-}
-
-/// What the task itself is called where its name is that of others, too.
-pub(super) fn own_name(task: &str) -> String {
-    format!("task {task}")
 }
 
 impl Graph {

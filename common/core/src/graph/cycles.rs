@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Edge, Graph, Node, Place};
+use super::build::{Edge, Graph, Node};
+use super::members::Place;
 
 /// More than anybody fixes in one sitting.
 const MAX_CYCLES: usize = 100;

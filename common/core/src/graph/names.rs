@@ -2,7 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Member, Place, Target};
+use super::members::{Member, Place};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// What has to wait for something that comes before the name.
+    pub begin: usize,
+    /// What has ended when the name has.
+    pub end: usize,
+}
 
 /// What a name means; for `a|b`, those of the two that somebody provides.
 pub(super) fn alternatives<'n>(targets: &BTreeMap<&str, Target>, name: &'n str) -> Vec<(&'n str, Target)> {
@@ -39,4 +47,9 @@ pub(super) fn providers<'m>(members: &[&'m Member]) -> BTreeMap<&'m str, Provide
     }
     providers.extend(aliases);
     providers
+}
+
+/// What the task itself is called where its name is that of others, too.
+pub(super) fn own_name(task: &str) -> String {
+    format!("task {task}")
 }

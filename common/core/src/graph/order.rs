@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::{Graph, Node};
+use super::build::{Graph, Node};
 
 /// Every node after all it comes after; equals by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod machine;
 mod orders;
 mod silence;
 mod stopwatch;
+mod stopwatches;
 mod timing;
 mod turns;
 
@@ -16,6 +17,7 @@ pub use closed::Closed;
 pub use epoch::{Database, EpochKey, FENCE_BITS, MAX_REMEMBERED_EPOCH, Remembered};
 pub use machine::Relation;
 pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
-pub use stopwatch::{NamedKey, NodeKey, Stopwatch, Stopwatches};
+pub use stopwatch::{NamedKey, NodeKey, Stopwatch};
+pub use stopwatches::Stopwatches;
 pub use timing::{BootInstant, CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, MIN_TTL, TAKEOVER_MARGIN, TtlTooShort};
 pub use turns::{claim_delay, rank};

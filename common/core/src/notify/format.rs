@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Topic, Url};
+use super::address::Url;
+use super::topic::Topic;
 
 crate::words! {
     /// The service that a webhook leads to.

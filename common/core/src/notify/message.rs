@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{End, Lost, Slow, State, Topic};
+use super::happening::{End, Lost, Slow, State};
+use super::topic::Topic;
 
 /// The body of a webhook, but for what the sender adds: `id`, `target` and `at`. Fields may be added, none is
 /// removed or renamed (`docs/guides/notifications.md`).

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::WINDOW;
+use super::tail::fnv1a;
 use crate::defaults::with_defaults;
+
+/// So many lines above the lowest unfinished one may be begun: a bound on memory and on the checkpoint.
+pub const WINDOW: usize = 4096;
 
 /// The descriptor on which a command reports how far it has come.
 pub const PROGRESS_FD: i32 = 3;
@@ -26,7 +29,7 @@ with_defaults! {
         pub at: u64,
         /// Of the bytes before that: whether the list is still the same.
         #[serde(with = "hex")]
-        pub mark: u64 = super::fnv1a(b""),
+        pub mark: u64 = fnv1a(b""),
         /// Of the list's name; 0 for what has none.
         #[serde(default, with = "hex")]
         pub list: u64,

@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Checkpoint;
-
-/// So many lines above the lowest unfinished one may be begun: a bound on memory and on the checkpoint.
-pub const WINDOW: usize = 4096;
+use super::checkpoint::{Checkpoint, WINDOW};
 
 /// How far a list has been handled. Lines are numbered from 1.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Course, End, State};
+use super::steps::{Course, End, State};
 use crate::graph::Node;
 
 /// Tasks none of which can come to its end before the next one has, in a circle.

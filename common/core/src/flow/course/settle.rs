@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Course, End, State};
+use super::steps::{Course, End, State};
 use crate::graph::{Edge, Node};
 
 impl Course<'_> {

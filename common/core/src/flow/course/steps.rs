@@ -1,9 +1,4 @@
-//! The course of a flow: which task may start, and what the end of one means for the others.
-//!
-//! Pure: time comes in as the time since the flow began.
-
-mod deadlock;
-mod settle;
+//! Which task may start, and what its end is followed by.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Task;
 use crate::continuous::after_round;
+use crate::flow::task::Task;
 use crate::graph::{Graph, Node};
 use crate::retry::delay;
 use crate::run::{AttemptEnd, Outcome};
-
-pub use deadlock::Deadlock;
 
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,7 +63,7 @@ pub struct Again {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Waiting,
     Ready,
     Running,
@@ -82,35 +75,35 @@ enum State {
 /// Where a flow stands.
 #[derive(Debug)]
 pub struct Course<'f> {
-    tasks: &'f [Task],
-    graph: &'f Graph,
-    states: Vec<State>,
+    pub(super) tasks: &'f [Task],
+    pub(super) graph: &'f Graph,
+    pub(super) states: Vec<State>,
     /// By node: what it still waits for.
-    waits: Vec<u32>,
+    pub(super) waits: Vec<u32>,
     /// By node: one that it requires and that did not succeed.
-    blame: Vec<Option<usize>>,
+    pub(super) blame: Vec<Option<usize>>,
     /// Edges whose beginning was marked before its end.
-    released: BTreeSet<u32>,
+    pub(super) released: BTreeSet<u32>,
     /// Longest chains first.
-    ready: BTreeSet<(Reverse<usize>, usize)>,
+    pub(super) ready: BTreeSet<(Reverse<usize>, usize)>,
     /// Those that wait for another try, the next one first.
-    paused: BTreeSet<(Duration, usize)>,
-    ranks: Vec<usize>,
-    tries: Vec<u32>,
+    pub(super) paused: BTreeSet<(Duration, usize)>,
+    pub(super) ranks: Vec<usize>,
+    pub(super) tries: Vec<u32>,
     /// Rounds that failed in a row, of tasks that have rounds.
-    failures: BTreeMap<usize, u32>,
-    held: BTreeMap<&'f str, usize>,
+    pub(super) failures: BTreeMap<usize, u32>,
+    pub(super) held: BTreeMap<&'f str, usize>,
     /// Places of pools, and how many of them are taken.
-    pools: BTreeMap<String, u32>,
-    used: BTreeMap<&'f str, u32>,
-    running: usize,
-    limit: usize,
-    left: usize,
+    pub(super) pools: BTreeMap<String, u32>,
+    pub(super) used: BTreeMap<&'f str, u32>,
+    pub(super) running: usize,
+    pub(super) limit: usize,
+    pub(super) left: usize,
     /// By task: succeeded in an earlier attempt.
-    done: Vec<bool>,
+    pub(super) done: Vec<bool>,
     /// Nodes that ended and that nobody has been told of yet.
-    news: Vec<usize>,
-    cancelled: bool,
+    pub(super) news: Vec<usize>,
+    pub(super) cancelled: bool,
 }
 
 impl<'f> Course<'f> {
@@ -209,7 +202,7 @@ impl<'f> Course<'f> {
     }
 
     /// All of its locks or none: nobody waits while it holds something.
-    fn is_free(&self, task: usize) -> bool {
+    pub(super) fn is_free(&self, task: usize) -> bool {
         let locks = &self.tasks[task].extras.locks;
         let running = |other: &usize| self.states[*other] == State::Running;
         let pool = self.tasks[task].extras.pool.as_ref();
@@ -218,7 +211,7 @@ impl<'f> Course<'f> {
             && !self.graph.conflicts(task).iter().any(running)
     }
 
-    fn is_full(&self, pool: &str) -> bool {
+    pub(super) fn is_full(&self, pool: &str) -> bool {
         let used = self.used.get(pool).copied().unwrap_or(0);
         self.pools.get(pool).is_some_and(|size| used >= *size)
     }
