@@ -39,6 +39,6 @@ pub use crate::schedule::DstPolicy;
 pub mod for_importers {
     pub use super::file::vars::escape_variables;
     pub use super::fill::placeholders::{Placeholder, escape, placeholder};
-    pub use super::spec::names::is_user_name;
+    pub use super::spec::names::{is_user_name, is_variable};
     pub use super::spec::table::table_name;
 }

@@ -42,6 +42,17 @@ fn article(kind: &str) -> String {
     }
 }
 
+/// Refuses a value that is not as it should be.
+///
+/// # Errors
+/// With this, unless it is good.
+pub fn require(good: bool, what: impl Into<String>, fix: impl Into<String>) -> Result<(), Wrong> {
+    match good {
+        true => Ok(()),
+        false => Err(Wrong::new(what, fix)),
+    }
+}
+
 /// A string without NUL, which neither an argument nor an environment can hold.
 pub fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
     let Some(s) = value.as_str() else {
@@ -59,13 +70,10 @@ pub fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 /// A string with something in it.
 pub fn filled(value: &DeValue<'_>) -> Result<String, Wrong> {
-    text(value).and_then(|s| {
-        if s.trim().is_empty() {
-            Err(Wrong::new("it is empty", "write a value, or leave the key out"))
-        } else {
-            Ok(s)
-        }
-    })
+    let text = text(value)?;
+    let fix = "write a value, or leave the key out";
+    require(!text.trim().is_empty(), "it is empty", fix)?;
+    Ok(text)
 }
 
 /// `true` or `false`.
@@ -112,16 +120,10 @@ pub fn duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
 
 /// A duration longer than nothing.
 pub fn positive_duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
-    duration(value).and_then(|d| {
-        if d.is_zero() {
-            Err(Wrong::new(
-                "it must be longer than nothing",
-                "leave the key out for \"no limit\"",
-            ))
-        } else {
-            Ok(d)
-        }
-    })
+    let duration = duration(value)?;
+    let fix = "leave the key out for \"no limit\"";
+    require(!duration.is_zero(), "it must be longer than nothing", fix)?;
+    Ok(duration)
 }
 
 /// As [`parse_size`], in bytes.

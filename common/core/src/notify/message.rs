@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::happening::{End, Lost, Slow, State};
 use super::topic::Topic;
+use crate::defaults::with_defaults;
 
+with_defaults! {
 /// The body of a webhook, but for what the sender adds: `id`, `target` and `at`. Fields may be added, none is
 /// removed or renamed (`docs/guides/notifications.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    pub version: u32,
-    pub event: Topic,
+    pub version: u32 = 1,
+    pub event: Topic = Topic::Other,
     /// One sentence. Chat services that take webhooks show just this.
     pub text: String,
     pub job: Option<String>,
@@ -45,6 +47,7 @@ pub struct Message {
     #[serde(flatten)]
     pub about: About,
 }
+}
 
 /// What a job says of itself for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,26 +61,10 @@ pub struct About {
 impl Message {
     fn new(event: Topic, job: Option<&str>, text: String) -> Self {
         Self {
-            version: 1,
             event,
             text,
             job: job.map(str::to_owned),
-            run: None,
-            attempt: None,
-            parent_run: None,
-            traceparent: None,
-            node: None,
-            due: None,
-            outcome: None,
-            exit_code: None,
-            signal: None,
-            reason: None,
-            failing_since: None,
-            first_failed_run: None,
-            failures: None,
-            deadline: None,
-            last_success: None,
-            about: About::default(),
+            ..Self::default()
         }
     }
 

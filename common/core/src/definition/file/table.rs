@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use crate::definition::spec::job::{JobSpec, Overlap, RunOn};
 use crate::definition::spec::table::{SHORTEST_POLL, identifier, parse_table_name};
-use crate::document::{Reader, Wrong, filled, positive_duration};
+use crate::document::{Reader, Wrong, filled, positive_duration, require};
 
 /// The most runs that a table job may have under way.
 pub(super) const MAX_RUNNING: i64 = 10_000;
@@ -95,13 +95,10 @@ pub(super) fn qualified(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 pub(super) fn poll(value: &DeValue<'_>) -> Result<Duration, Wrong> {
     let poll = positive_duration(value)?;
-    if (SHORTEST_POLL..=LONGEST_POLL).contains(&poll) {
-        return Ok(poll);
-    }
-    Err(Wrong::new(
-        "it is not between 100ms and a day",
-        "for example \"5s\"; NOTIFY and SIGALRM make the farm look at once",
-    ))
+    let fix = "for example \"5s\"; NOTIFY and SIGALRM make the farm look at once";
+    let good = (SHORTEST_POLL..=LONGEST_POLL).contains(&poll);
+    require(good, "it is not between 100ms and a day", fix)?;
+    Ok(poll)
 }
 
 pub(super) fn column(value: &DeValue<'_>) -> Result<String, Wrong> {

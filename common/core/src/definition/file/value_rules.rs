@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use crate::definition::spec::names::{NAME_RULE, is_resource_name, is_user_name, variable_name};
 use crate::definition::spec::needs::Rate;
-use crate::document::{Reader, Wrong, closest, filled, one_of, size, text};
+use crate::document::{Reader, Wrong, closest, filled, one_of, require, size, text};
 use crate::notify::{Topic, Url, email_address};
 use crate::schedule::{CalendarDates, ParseContext, Schedule, ScheduleError};
 
@@ -54,68 +54,50 @@ fn faulty(text: &str, error: &ScheduleError) -> Wrong {
 }
 
 pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<String, Wrong> {
-    filled(value).and_then(|path| {
-        if path.starts_with('/') {
-            Ok(path)
-        } else {
-            Err(Wrong::new(
-                format!("`{path}` is not absolute"),
-                "begin it with /: any node may run the job",
-            ))
-        }
-    })
+    let path = filled(value)?;
+    let fix = "begin it with /: any node may run the job";
+    require(path.starts_with('/'), format!("`{path}` is not absolute"), fix)?;
+    Ok(path)
 }
 
 pub(super) fn user_name(value: &DeValue<'_>) -> Result<String, Wrong> {
-    filled(value).and_then(|name| {
-        if !is_user_name(&name) {
-            Err(Wrong::new(
-                format!("`{name}` is not a valid user name"),
-                "write a name from the nodes' user database",
-            ))
-        } else {
-            Ok(name)
-        }
-    })
+    let name = filled(value)?;
+    let what = format!("`{name}` is not a valid user name");
+    require(
+        is_user_name(&name),
+        what,
+        "write a name from the nodes' user database",
+    )?;
+    Ok(name)
 }
 
 /// What a warden hands to a command at most.
 const MAX_STDIN: usize = 1 << 20;
 
 pub(super) fn stdin(value: &DeValue<'_>) -> Result<String, Wrong> {
-    text(value).and_then(|s| {
-        if s.len() > MAX_STDIN {
-            let what = format!("it has {} bytes, 1 MiB is the most", s.len());
-            Err(Wrong::new(what, "put it into a file that the command reads"))
-        } else {
-            Ok(s)
-        }
-    })
+    let text = text(value)?;
+    let what = format!("it has {} bytes, 1 MiB is the most", text.len());
+    require(
+        text.len() <= MAX_STDIN,
+        what,
+        "put it into a file that the command reads",
+    )?;
+    Ok(text)
 }
 
 pub(super) fn umask(value: &DeValue<'_>) -> Result<u32, Wrong> {
-    let wrong = || Wrong::new("not a valid umask", "write it as an octal string: \"022\"");
-    let octal = value.as_str().ok_or_else(wrong)?;
-    if octal.is_empty() || !octal.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
-        return Err(wrong());
-    }
-    u32::from_str_radix(octal, 8)
-        .ok()
-        .filter(|mask| *mask <= 0o777)
-        .ok_or_else(wrong)
+    // A number may begin with a sign.
+    let octal = value.as_str().filter(|octal| !octal.starts_with('+'));
+    let mask = octal.and_then(|octal| u32::from_str_radix(octal, 8).ok());
+    mask.filter(|mask| *mask <= 0o777)
+        .ok_or_else(|| Wrong::new("not a valid umask", "write it as an octal string: \"022\""))
 }
 
 pub(super) fn memory(value: &DeValue<'_>) -> Result<u64, Wrong> {
-    size(value).and_then(|bytes| {
-        if bytes < 1 << 20 {
-            Err(Wrong::new(
-                "nothing runs in less than 1MiB",
-                "for example \"512MiB\"",
-            ))
-        } else {
-            Ok(bytes)
-        }
-    })
+    let bytes = size(value)?;
+    let what = "nothing runs in less than 1MiB";
+    require(bytes >= 1 << 20, what, "for example \"512MiB\"")?;
+    Ok(bytes)
 }
 
 /// Variables of a command.
@@ -133,20 +115,12 @@ pub(super) fn environment(env: Reader<'_>) -> BTreeMap<String, String> {
 
 /// An address that a browser opens.
 pub(super) fn web_address(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let wrong = || {
-        Wrong::new(
-            "not a web address",
-            "for example \"https://wiki.example.org/runbooks/import\"",
-        )
-    };
-    let text = value.as_str().ok_or_else(wrong)?;
-    let rest = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
-    match rest {
-        Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
-        _ => Err(wrong()),
-    }
+    let example = "for example \"https://wiki.example.org/runbooks/import\"";
+    let text = value.as_str().unwrap_or_default();
+    let rest = (text.strip_prefix("https://")).or_else(|| text.strip_prefix("http://"));
+    let good = rest.is_some_and(|rest| !rest.is_empty()) && !text.contains(char::is_whitespace);
+    require(good, "not a web address", example)?;
+    Ok(text.to_owned())
 }
 
 /// A value as it is stored.
@@ -171,23 +145,18 @@ pub(super) fn any(value: &DeValue<'_>) -> Value {
 
 /// A rate, as the file has it.
 pub(super) fn rate(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let text = filled(value)?;
-    match text.parse::<Rate>() {
-        Ok(rate) => Ok(rate.to_string()),
-        Err(what) => Err(Wrong::new(
-            what,
-            "write how many starts in how much time: \"10/1m\"",
-        )),
-    }
+    let fix = "write how many starts in how much time: \"10/1m\"";
+    let rate = filled(value)?.parse::<Rate>();
+    rate.map(|rate| rate.to_string())
+        .map_err(|what| Wrong::new(what, fix))
 }
 
 /// Names of pools and locks: they go into tables and messages.
 pub(super) fn resource_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
-    if is_resource_name(&name) {
-        return Ok(name);
-    }
-    Err(Wrong::new(format!("\"{name}\" is not a valid name"), NAME_RULE))
+    let what = format!("\"{name}\" is not a valid name");
+    require(is_resource_name(&name), what, NAME_RULE)?;
+    Ok(name)
 }
 
 /// One day or one range of days.
@@ -202,33 +171,26 @@ pub(super) fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
                 "for example \"2026-12-24\" or \"2026-12-24..2026-12-26\"",
             )
         })?;
-    match CalendarDates::parse(&[&entry]) {
-        Ok(_) => Ok(entry.split("..").map(str::trim).collect::<Vec<_>>().join("..")),
-        Err(errors) => Err(errors
-            .into_iter()
+    if let Err(errors) = CalendarDates::parse(&[&entry]) {
+        let mut wrong = (errors.into_iter()).map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.fix));
+        return Err(wrong
             .next()
-            .map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.fix))
-            .unwrap_or_else(|| Wrong::new("it is not a valid day", "write it as 2026-12-24"))),
+            .unwrap_or_else(|| Wrong::new("it is not a valid day", "write it as 2026-12-24")));
     }
+    Ok(entry.split("..").map(str::trim).collect::<Vec<_>>().join(".."))
 }
 
 pub(super) fn url(value: &DeValue<'_>) -> Result<String, Wrong> {
     let text = filled(value)?;
-    match Url::parse(&text) {
-        Ok(_) => Ok(text),
-        Err(why) => Err(Wrong::new(
-            why,
-            "for example \"https://hooks.example.org/farm\"; a secret one goes into `webhook_file`",
-        )),
-    }
+    let example = "for example \"https://hooks.example.org/farm\"; a secret one goes into `webhook_file`";
+    Url::parse(&text).map_err(|why| Wrong::new(why, example))?;
+    Ok(text)
 }
 
 pub(super) fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
     let text = filled(value)?;
-    match email_address(&text) {
-        Ok(()) => Ok(text),
-        Err(why) => Err(Wrong::new(why, "for example \"ops@example.org\"")),
-    }
+    email_address(&text).map_err(|why| Wrong::new(why, "for example \"ops@example.org\""))?;
+    Ok(text)
 }
 
 /// What a target may choose.
@@ -240,23 +202,15 @@ pub(super) fn topic(value: &DeValue<'_>) -> Result<String, Wrong> {
 /// its author could not.
 pub(super) fn file_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
-    if is_resource_name(&name) {
-        return Ok(name);
-    }
-    Err(Wrong::new(
-        "not a plain file name",
-        "name a file in the agents' `secrets_dir`, without a path",
-    ))
+    let fix = "name a file in the agents' `secrets_dir`, without a path";
+    require(is_resource_name(&name), "not a plain file name", fix)?;
+    Ok(name)
 }
 
 /// As `ps` shows it.
 pub(super) fn child_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
-    match name.contains('/') {
-        true => Err(Wrong::new(
-            "it is a name, not a path",
-            "write what `ps -o comm` shows: \"wget\"",
-        )),
-        false => Ok(name),
-    }
+    let fix = "write what `ps -o comm` shows: \"wget\"";
+    require(!name.contains('/'), "it is a name, not a path", fix)?;
+    Ok(name)
 }

@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::defined::Place;
+use crate::definition::spec::names::is_variable;
 use crate::document::{Sink, closest};
 
 const OPEN: &str = "${vars.";
@@ -38,7 +39,7 @@ impl<'a> Vars<'a> {
         };
         for (name, value) in table.iter() {
             let text: &str = name.get_ref();
-            if !is_name(text) {
+            if !is_variable(text) {
                 let what = format!("`{text}` is not a valid variable name");
                 sink.report(name.span(), what, "use letters, digits and `_`, no digit first");
             }
@@ -113,7 +114,7 @@ impl<'a> Vars<'a> {
                 rest = after;
                 continue;
             }
-            let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_variable(name)) else {
                 let what = format!("`{OPEN}` stands without a name and `}}`");
                 return Err((what, format!("write {OPEN}NAME}}; a literal is written ${OPEN}")));
             };
@@ -174,11 +175,6 @@ impl<'a> Vars<'a> {
 /// The text of which [`Vars::filled`] makes this text.
 pub fn escape_variables(text: &str) -> String {
     text.replace(OPEN, &format!("${OPEN}"))
-}
-
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 #[cfg(test)]

@@ -16,10 +16,9 @@ pub(in crate::definition) fn is_resource_name(name: &str) -> bool {
 /// # Errors
 /// With what a name is made of.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
-    if is_resource_name(name) {
-        Ok(())
-    } else {
-        Err(NAME_RULE)
+    match is_resource_name(name) {
+        true => Ok(()),
+        false => Err(NAME_RULE),
     }
 }
 
@@ -36,13 +35,16 @@ pub fn variable_name(name: &str) -> Result<(), &'static str> {
     if name.starts_with("FARMHAND_") {
         return Err("names with FARMHAND_ are the agent's: choose another, or use `params`");
     }
-    let good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if good {
-        Ok(())
-    } else {
-        Err("use letters, digits and `_`, no digit first")
+    match is_variable(name) {
+        true => Ok(()),
+        false => Err("use letters, digits and `_`, no digit first"),
     }
+}
+
+/// Whether a shell could have a variable of this name.
+pub fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Of a secret, and of its entry in a store.
@@ -60,8 +62,5 @@ pub fn secret_name(name: &str) -> Result<(), &'static str> {
 }
 
 pub(in crate::definition) fn is_param_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    is_variable(&name.replace('-', "_")) && !name.starts_with('-')
 }
