@@ -142,15 +142,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Where a key stands in the first layer, not in what it inherits.
-    pub fn own_span(&mut self, key: &'static str) -> Option<Range<usize>> {
-        self.known.push(key);
-        let own = self.layers.first()?;
-        own.iter()
-            .find(|(k, _)| k.get_ref() == key)
-            .map(|(k, _)| k.span())
-    }
-
     /// Reports a key where it stands, if it does.
     pub fn refuse(&mut self, key: &'static str, what: impl Into<String>, fix: impl Into<String>) {
         if let Some(span) = self.key_span(key) {
@@ -160,8 +151,10 @@ impl<'a> Reader<'a> {
 
     /// The same of the first layer, not of what it inherits.
     pub fn refuse_own(&mut self, key: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        if let Some(span) = self.own_span(key) {
-            self.sink.report(span, what, fix);
+        self.known.push(key);
+        let own = self.layers.first().into_iter().flat_map(|layer| layer.iter());
+        if let Some((key, _)) = own.into_iter().find(|(k, _)| k.get_ref() == key) {
+            self.sink.report(key.span(), what, fix);
         }
     }
 
@@ -181,30 +174,6 @@ impl<'a> Reader<'a> {
                 self.sink.wrong(found.span, key, wrong);
                 None
             }
-        }
-    }
-
-    /// Puts the value of a key where it belongs; an absent key leaves the default.
-    pub fn set<T>(
-        &mut self,
-        key: &'static str,
-        into: &mut T,
-        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
-    ) {
-        if let Some(found) = self.read(key, convert) {
-            *into = found.value;
-        }
-    }
-
-    /// As [`Self::set`], for a value that may be absent.
-    pub fn maybe<T>(
-        &mut self,
-        key: &'static str,
-        into: &mut Option<T>,
-        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
-    ) {
-        if let Some(found) = self.read(key, convert) {
-            *into = Some(found.value);
         }
     }
 

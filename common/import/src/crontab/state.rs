@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use farmhand_core::definition::for_importers::is_variable;
+
 use super::file::{File, Owner, Place};
 use super::line::Task;
 use super::zone::zone;
-use crate::proposed::{Machine, Report, is_secret, is_variable, secret_note};
+use crate::proposed::{Machine, Report, is_secret, secret_note};
 
 /// The words of commands, by host, and how many lines have each: any of these may take a lock file of that name.
 pub(super) type Locks<'a> = BTreeMap<(Option<&'a str>, String), usize>;

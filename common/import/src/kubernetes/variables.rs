@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use farmhand_core::definition::for_importers::is_variable;
 use farmhand_core::redact::SHORTEST;
 use farmhand_core::text::shell_word;
 use serde_json::Value;
 
 use super::left_out::is_on;
 use super::reading::{Reading, name_of, text};
-use crate::proposed::{MOST, is_secret, is_variable, secret_note, stored};
+use crate::proposed::{MOST, Part, in_shell, is_secret, parts, secret_note, stored};
 
 #[derive(Default)]
 pub(super) struct Variables {
@@ -18,11 +19,6 @@ pub(super) struct Variables {
     pub elsewhere: BTreeMap<String, String>,
     /// Those of the first that go to the store as well.
     stored: BTreeSet<String>,
-}
-
-enum Part {
-    Text(String),
-    Variable(String),
 }
 
 impl Variables {
@@ -50,49 +46,19 @@ impl Variables {
 
     /// As a shell reads it that has the variables of the store.
     pub fn shell(&self, word: &str) -> String {
-        let part = |part: Part| match part {
-            Part::Variable(name) if self.is_stored(&name) => format!("\"${name}\""),
-            Part::Variable(name) => shell_word(self.values.get(&name).map_or("", String::as_str)),
-            Part::Text(text) => shell_word(&text),
-        };
-        match self.parts(word) {
-            parts if parts.is_empty() => "''".to_owned(),
-            parts => parts.into_iter().map(part).collect(),
-        }
+        in_shell(self.parts(word), |name| match self.is_stored(name) {
+            true => format!("\"${name}\""),
+            false => shell_word(self.values.get(name).map_or("", String::as_str)),
+        })
     }
 
     /// `$(NAME)` of the variables so far; `$$(NAME)` is none.
     fn parts(&self, text: &str) -> Vec<Part> {
         let known = |name: &str| self.values.contains_key(name) || self.elsewhere.contains_key(name);
-        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
-        while let Some(at) = rest.find('$') {
-            plain.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
-            if let Some(tail) = after.strip_prefix('$') {
-                plain.push('$');
-                rest = tail;
-                continue;
-            }
-            let named = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-            match named.filter(|(name, _)| known(name)) {
-                Some((name, tail)) => {
-                    if !plain.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut plain)));
-                    }
-                    parts.push(Part::Variable(name.to_owned()));
-                    rest = tail;
-                }
-                None => {
-                    plain.push('$');
-                    rest = after;
-                }
-            }
-        }
-        plain.push_str(rest);
-        if !plain.is_empty() {
-            parts.push(Part::Text(plain));
-        }
-        parts
+        parts(text, |after| {
+            let (name, rest) = after.strip_prefix('(')?.split_once(')')?;
+            known(name).then_some((name, rest))
+        })
     }
 }
 

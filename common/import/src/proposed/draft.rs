@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use farmhand_core::definition::Command;
 use farmhand_core::definition::for_importers::{Placeholder, escape, placeholder};
 
 use super::secrets::{MOST, Store, argv_with_variables, has_secret, is_secret, stored, with_variables};
@@ -21,37 +22,20 @@ pub(crate) struct Draft {
     command: Option<(usize, Command)>,
 }
 
-#[derive(Debug)]
-enum Command {
-    /// No shell reads it.
-    Argv(Vec<String>),
-    Shell(String),
+/// As a list where a job file's string may not have what it holds.
+fn written(command: &Command) -> String {
+    let argv = match command {
+        Command::Shell(line) if escape(line) == *line => return quoted(line),
+        Command::Shell(line) => ["/bin/sh", "-c", line.as_str()].map(literal).to_vec(),
+        Command::Argv(argv) => argv.iter().map(|word| literal(word)).collect(),
+    };
+    list(&argv)
 }
 
-impl Command {
-    /// As a list where a job file's string may not have what it holds.
-    fn written(&self) -> String {
-        let argv = match self {
-            Self::Shell(line) if escape(line) == *line => return quoted(line),
-            Self::Shell(line) => ["/bin/sh", "-c", line.as_str()].map(literal).to_vec(),
-            Self::Argv(argv) => argv.iter().map(|word| literal(word)).collect(),
-        };
-        list(&argv)
-    }
-
-    /// The same, with variables whose values are in the nodes' store.
-    fn with_variables(&self, names: &BTreeMap<String, String>) -> Self {
-        match self {
-            Self::Argv(argv) => Self::Argv(argv_with_variables(names.keys(), argv)),
-            Self::Shell(line) => Self::Shell(with_variables(names.keys(), line)),
-        }
-    }
-
-    fn holds(&self, text: &str) -> bool {
-        match self {
-            Self::Argv(argv) => argv.iter().any(|word| word.contains(text)),
-            Self::Shell(line) => line.contains(text),
-        }
+fn words(command: &Command) -> &[String] {
+    match command {
+        Command::Argv(argv) => argv,
+        Command::Shell(line) => std::slice::from_ref(line),
     }
 }
 
@@ -95,18 +79,17 @@ impl Draft {
 
     /// A command that no shell reads.
     pub fn argv(&mut self, argv: &[String]) {
-        self.secret |= argv.iter().any(|word| has_secret(word));
-        self.run(Command::Argv(argv.to_vec()));
+        self.command(Command::Argv(argv.to_vec()));
     }
 
     /// A command for a shell.
     pub fn script(&mut self, script: &str) {
-        self.secret |= has_secret(script);
-        self.run(Command::Shell(script.to_owned()));
+        self.command(Command::Shell(script.to_owned()));
     }
 
-    fn run(&mut self, command: Command) {
-        self.raw("command", command.written());
+    pub fn command(&mut self, command: Command) {
+        self.secret |= words(&command).iter().any(|word| has_secret(word));
+        self.raw("command", written(&command));
         self.command = Some((self.lines.len() - 1, command));
     }
 
@@ -122,10 +105,11 @@ impl Draft {
         let stored = stored(env);
         for (name, value) in env {
             if stored.contains(name) && secrets.len() < MOST {
-                self.secret |= self
+                let command = self
                     .command
                     .as_ref()
-                    .is_some_and(|(_, command)| command.holds(value));
+                    .map_or(&[][..], |(_, command)| words(command));
+                self.secret |= command.iter().any(|word| word.contains(value));
                 secrets.insert(name.clone(), store.entry(&self.name, name, value));
             } else {
                 self.secret |= is_secret(name, value);
@@ -135,7 +119,12 @@ impl Draft {
         if let Some((line, command)) = &self.command
             && !secrets.is_empty()
         {
-            self.lines[*line].1 = command.with_variables(&secrets).written();
+            // The same, with variables whose values are in the nodes' store.
+            let command = match command {
+                Command::Argv(argv) => Command::Argv(argv_with_variables(secrets.keys(), argv)),
+                Command::Shell(line) => Command::Shell(with_variables(secrets.keys(), line)),
+            };
+            self.lines[*line].1 = written(&command);
         }
         self.table("env", &plain);
         self.table("secrets", &secrets);

@@ -2,6 +2,7 @@
 
 mod draft;
 mod names;
+mod parts;
 mod report;
 mod secrets;
 mod toml_text;
@@ -9,10 +10,11 @@ mod write;
 
 pub(crate) use draft::{Draft, LONG};
 pub(crate) use names::Names;
+pub(crate) use parts::{Part, in_shell, parts};
 pub use report::{Import, Imported, Invalid, Machine, Note, Report};
 pub(crate) use secrets::{
-    MOST, SECRET_COMMAND, Store, argv_without_variables, has_secret, hide_variable, is_secret, is_variable,
-    secret_note, stored, without_variables,
+    MOST, SECRET_COMMAND, Store, argv_without_variables, has_secret, hide_variable, is_secret, secret_note,
+    stored, without_variables,
 };
 pub(crate) use toml_text::{quoted, text_or_list};
 pub(crate) use write::Piece;

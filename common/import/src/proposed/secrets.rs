@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use farmhand_core::definition::for_importers::is_variable;
 use farmhand_core::redact::SHORTEST;
 
 use super::names::Names;
@@ -215,8 +216,3 @@ pub(crate) fn has_secret(command: &str) -> bool {
 /// What to say of such a command.
 pub(crate) const SECRET_COMMAND: &str = "its command holds what looks like a password: that stands in the job file, after `job apply` \
     in the database, and while it runs in the node's list of processes; put it into the nodes' store and name it in `secrets`";
-
-pub(crate) fn is_variable(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}

@@ -3,7 +3,9 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use farmhand_core::text::shell_word;
+use farmhand_core::definition::for_importers::is_variable;
+
+use crate::proposed::{Part, in_shell, parts};
 
 /// One command of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,19 +21,11 @@ pub(super) struct Exec {
     verbatim: bool,
 }
 
-/// A piece of a word.
-enum Part {
-    Text(String),
-    /// `${NAME}`: within a word.
-    Variable(String),
-    /// `$NAME` as a word of its own: split into words.
-    Split(String),
-}
-
 impl Exec {
     /// Without a shell; None if it has variables.
     pub fn argv(&self) -> Option<Vec<String>> {
         let word = |word: &String| match &self.parts(word)[..] {
+            _ if self.split_by(word).is_some() => None,
             [] => Some(String::new()),
             [Part::Text(text)] => Some(text.clone()),
             _ => None,
@@ -41,14 +35,9 @@ impl Exec {
 
     /// As a shell reads it.
     pub fn shell(&self) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => shell_word(text),
-            Part::Variable(name) => format!("\"${{{name}}}\""),
-            Part::Split(name) => format!("${name}"),
-        };
-        let word = |word: &String| match self.parts(word) {
-            parts if parts.is_empty() => "''".to_owned(),
-            parts => parts.iter().map(part).collect::<String>(),
+        let word = |word: &String| match self.split_by(word) {
+            Some(_) => word.clone(),
+            None => in_shell(self.parts(word), |name| format!("\"${{{name}}}\"")),
         };
         let line: Vec<String> = self.words.iter().map(word).collect();
         match self.may_fail {
@@ -58,58 +47,24 @@ impl Exec {
     }
 
     /// The variables that are words of their own.
-    pub fn split(&self) -> Vec<String> {
-        let parts = self.words.iter().flat_map(|word| self.parts(word));
-        parts
-            .filter_map(|part| match part {
-                Part::Split(name) => Some(name),
-                _ => None,
-            })
-            .collect()
+    pub fn split(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().filter_map(|word| self.split_by(word))
+    }
+
+    /// `$NAME` as a word of its own, which is split into words.
+    fn split_by<'w>(&self, word: &'w str) -> Option<&'w str> {
+        let name = word.strip_prefix('$').filter(|_| !self.verbatim)?;
+        is_variable(name).then_some(name)
     }
 
     fn parts(&self, word: &str) -> Vec<Part> {
-        let is_name = |name: &str| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        };
-        if self.verbatim {
-            return vec![Part::Text(word.to_owned())];
+        match self.verbatim {
+            true => vec![Part::Text(word.to_owned())],
+            false => parts(word, |after| {
+                let (name, rest) = after.strip_prefix('{')?.split_once('}')?;
+                is_variable(name).then_some((name, rest))
+            }),
         }
-        if let Some(name) = word.strip_prefix('$').filter(|name| is_name(name)) {
-            return vec![Part::Split(name.to_owned())];
-        }
-        let (mut parts, mut text, mut rest) = (Vec::new(), String::new(), word);
-        while let Some(at) = rest.find('$') {
-            text.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
-            let name = after
-                .strip_prefix('{')
-                .and_then(|r| r.split_once('}'))
-                .filter(|(name, _)| is_name(name));
-            rest = match (after.strip_prefix('$'), name) {
-                (Some(after), _) => {
-                    text.push('$');
-                    after
-                }
-                (None, Some((name, after))) => {
-                    if !text.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut text)));
-                    }
-                    parts.push(Part::Variable(name.to_owned()));
-                    after
-                }
-                (None, None) => {
-                    text.push('$');
-                    after
-                }
-            };
-        }
-        text.push_str(rest);
-        if !text.is_empty() {
-            parts.push(Part::Text(text));
-        }
-        parts
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_core::definition::for_importers::is_user_name;
+use farmhand_core::definition::Command;
+use farmhand_core::definition::for_importers::{is_user_name, is_variable};
 use farmhand_core::document::{duration_text, parse_duration, parse_size};
 
 use super::exec::{self, Exec};
@@ -12,7 +13,7 @@ use super::span::span;
 use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit, left_out};
 use crate::proposed::{
-    Draft, LONG, Machine, Report, SECRET_COMMAND, Store, has_secret, is_secret, is_variable, secret_note,
+    Draft, LONG, Machine, Report, SECRET_COMMAND, Store, has_secret, is_secret, secret_note,
 };
 
 /// Keys that are read here, and those that say nothing about the job.
@@ -52,11 +53,6 @@ pub(super) struct Body {
     grace: Option<String>,
     limits: Vec<String>,
     env: BTreeMap<String, String>,
-}
-
-enum Command {
-    Argv(Vec<String>),
-    Shell(String),
 }
 
 /// A service that is read, and what is said about it.
@@ -140,10 +136,7 @@ impl Body {
 
     pub(crate) fn write(&self, draft: &mut Draft, store: &mut Store) {
         draft.maybe("description", self.description.as_deref());
-        match &self.command {
-            Command::Argv(argv) => draft.argv(argv),
-            Command::Shell(line) => draft.script(line),
-        }
+        draft.command(self.command.clone());
         draft.maybe("user", self.user.as_deref());
         draft.maybe("cwd", self.cwd.as_deref());
         draft.maybe("umask", self.umask.as_deref());
@@ -284,7 +277,7 @@ impl<'a> Reading<'a> {
         }
         for name in all.iter().flat_map(Exec::split) {
             if env
-                .get(&name)
+                .get(name)
                 .is_some_and(|value| value.contains(['*', '?', '[', '"', '\'', '\\']))
             {
                 let text = "a shell splits it at blanks alone and looks for files that fit its patterns; systemd reads its quotes";
