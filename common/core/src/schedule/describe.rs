@@ -1,35 +1,12 @@
 //! A schedule in plain words.
 
+use super::civil::{MONTHS, WEEKDAYS};
 use super::cron::{Cron, Days};
 use super::parse::Rule;
 
 const ALL_HOURS: u32 = 0xff_ffff;
 const ALL_SIXTY: u64 = (1 << 60) - 1;
 const ALL_MONTHS: u16 = 0x1ffe;
-const WEEKDAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 /// Times of day beyond this many are described by hours and minutes instead.
 const TIMES_LISTED: u32 = 6;
 

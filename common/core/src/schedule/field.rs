@@ -1,5 +1,6 @@
 //! One field of a cron expression: lists, ranges, steps, names, `H`, and the day fields' `L W #`.
 
+use super::civil::{MONTHS, WEEKDAYS};
 use super::cron::Days;
 use super::error::Fault;
 use super::hash::JobHash;
@@ -15,59 +16,40 @@ pub(super) struct Kind {
     hashed: (u32, u32),
 }
 
-const MONTHS: &[&str] = &[
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-];
-const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+impl Kind {
+    const fn new(name: &'static str, limits: &'static str, low: u32, high: u32) -> Self {
+        Self {
+            name,
+            limits,
+            low,
+            high,
+            names: &[],
+            hashed: (low, high),
+        }
+    }
+}
 
-pub(super) const SECOND: Kind = Kind {
-    name: "second",
-    limits: "seconds are 0-59",
-    low: 0,
-    high: 59,
-    names: &[],
-    hashed: (0, 59),
-};
-pub(super) const MINUTE: Kind = Kind {
-    name: "minute",
-    limits: "minutes are 0-59",
-    low: 0,
-    high: 59,
-    names: &[],
-    hashed: (0, 59),
-};
-pub(super) const HOUR: Kind = Kind {
-    name: "hour",
-    limits: "hours are 0-23",
-    low: 0,
-    high: 23,
-    names: &[],
-    hashed: (0, 23),
-};
+pub(super) const SECOND: Kind = Kind::new("second", "seconds are 0-59", 0, 59);
+pub(super) const MINUTE: Kind = Kind::new("minute", "minutes are 0-59", 0, 59);
+pub(super) const HOUR: Kind = Kind::new("hour", "hours are 0-23", 0, 23);
 /// `H` stays within days that every month has.
 pub(super) const DAY_OF_MONTH: Kind = Kind {
-    name: "day-of-month",
-    limits: "days of the month are 1-31",
-    low: 1,
-    high: 31,
-    names: &[],
     hashed: (1, 28),
+    ..Kind::new("day-of-month", "days of the month are 1-31", 1, 31)
 };
 pub(super) const MONTH: Kind = Kind {
-    name: "month",
-    limits: "months are 1-12 or JAN-DEC",
-    low: 1,
-    high: 12,
-    names: MONTHS,
-    hashed: (1, 12),
+    names: &MONTHS,
+    ..Kind::new("month", "months are 1-12 or JAN-DEC", 1, 12)
 };
 pub(super) const DAY_OF_WEEK: Kind = Kind {
-    name: "day-of-week",
-    limits: "weekdays are 0-7 (0 and 7 are Sunday) or SUN-SAT",
-    low: 0,
-    high: 7,
-    names: WEEKDAYS,
+    names: &WEEKDAYS,
     hashed: (0, 6),
+    ..Kind::new(
+        "day-of-week",
+        "weekdays are 0-7 (0 and 7 are Sunday) or SUN-SAT",
+        0,
+        7,
+    )
 };
 
 /// A parsed field.
@@ -249,17 +231,16 @@ impl Item<'_> {
             .kind
             .names
             .iter()
-            .position(|name| name.eq_ignore_ascii_case(text));
+            .position(|name| name[..3].eq_ignore_ascii_case(text));
         if let Some(position) = named {
             return Ok(position as u32 + self.kind.low);
         }
         match number(text) {
             Some(n) if (self.kind.low..=self.kind.high).contains(&n) => Ok(n),
-            Some(_) => Err(self.fault(at, format!("{text} is out of range"), self.kind.limits)),
-            None if text.bytes().all(|b| b.is_ascii_digit()) => {
+            _ if text.bytes().all(|b| b.is_ascii_digit()) => {
                 Err(self.fault(at, format!("{text} is out of range"), self.kind.limits))
             }
-            None => Err(self.fault(at, format!("{text:?} is not understood"), self.kind.limits)),
+            _ => Err(self.fault(at, format!("{text:?} is not understood"), self.kind.limits)),
         }
     }
 

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use calendar::{Calendar, CalendarDates, CalendarError};
+pub use civil::{MONTHS, WEEKDAYS};
 pub use error::{ExpressionError, ScheduleError};
 
 use self::calendar::Closed;

@@ -1,5 +1,7 @@
 //! What cron takes as a schedule: less than a job may have, and some of it means something else there.
 
+use farmhand_core::schedule::{MONTHS, WEEKDAYS};
+
 use super::file::Owner;
 use super::line::{Line, expression, parse};
 use super::state::State;
@@ -17,11 +19,6 @@ const MACROS: [&str; 10] = [
     "@hourly",
     "@every_minute",
     "@every_second",
-];
-
-const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-const MONTHS: [&str; 12] = [
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 
 /// Whether cron refuses a schedule that a job may have.
@@ -51,7 +48,7 @@ fn is_item(item: &str) -> bool {
 
 /// The value of a number, or of the name of a weekday or month.
 fn value(text: &str) -> Option<usize> {
-    let named = |names: &[&str]| names.iter().position(|name| name.eq_ignore_ascii_case(text));
+    let named = |names: &[&str]| names.iter().position(|name| name[..3].eq_ignore_ascii_case(text));
     match text.bytes().all(|b| b.is_ascii_digit()) {
         true => text.parse().ok(),
         false => named(&WEEKDAYS).or_else(|| Some(named(&MONTHS)? + 1)),

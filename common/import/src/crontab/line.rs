@@ -51,7 +51,31 @@ pub fn parse(text: &str, system: bool) -> Vec<Line> {
         .collect()
 }
 
+/// Where a line stands, and what it says.
+struct At<'l> {
+    number: usize,
+    line: &'l str,
+}
+
+impl At<'_> {
+    fn invalid(&self, column: usize, problem: impl Into<String>, fix: impl Into<String>) -> Invalid {
+        Invalid {
+            line: self.number,
+            column,
+            problem: problem.into(),
+            fix: fix.into(),
+            text: self.line.to_owned(),
+        }
+    }
+
+    /// Where this end of the line begins.
+    fn column(&self, rest: &str) -> usize {
+        self.line.chars().count() - rest.chars().count() + 1
+    }
+}
+
 fn read(line: &str, number: usize, system: bool) -> Line {
+    let at = At { number, line };
     let body = line.trim_start_matches([' ', '\t']);
     if body.trim_end().is_empty() {
         return Line::Blank;
@@ -59,28 +83,14 @@ fn read(line: &str, number: usize, system: bool) -> Line {
     if body.starts_with('#') {
         return Line::Comment(body.trim_end().to_owned());
     }
-    if let Some(at) = line.find('\0') {
-        return Line::Invalid(Invalid {
-            line: number,
-            column: line[..at].chars().count() + 1,
-            problem: "a NUL byte".to_owned(),
-            fix: "remove it: no command and no variable can hold one".to_owned(),
-            text: line.to_owned(),
-        });
+    if let Some(nul) = line.find('\0') {
+        let fix = "remove it: no command and no variable can hold one";
+        return Line::Invalid(at.invalid(at.column(&line[nul..]), "a NUL byte", fix));
     }
     if let Some((name, value)) = variable(body) {
         return Line::Variable { name, value };
     }
-    match task(line, body, system) {
-        Ok(task) => Line::Task(task),
-        Err(wrong) => Line::Invalid(Invalid {
-            line: number,
-            column: wrong.column,
-            problem: wrong.problem,
-            fix: wrong.fix,
-            text: line.to_owned(),
-        }),
-    }
+    task(&at, body, system).map_or_else(Line::Invalid, Line::Task)
 }
 
 /// `NAME = value`; name and value may be quoted, blanks around the `=` are free.
@@ -106,19 +116,8 @@ fn variable(body: &str) -> Option<(String, String)> {
     Some((name.to_owned(), unquoted.to_owned()))
 }
 
-struct Wrong {
-    column: usize,
-    problem: String,
-    fix: String,
-}
-
-fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
-    let column = |rest: &str| line.chars().count() - rest.chars().count() + 1;
-    let wrong = |rest: &str, problem: &str, fix: &str| Wrong {
-        column: column(rest),
-        problem: problem.to_owned(),
-        fix: fix.to_owned(),
-    };
+fn task(at: &At<'_>, body: &str, system: bool) -> Result<Task, Invalid> {
+    let wrong = |rest: &str, problem: &str, fix: &str| at.invalid(at.column(rest), problem, fix);
     let (quiet, body) = match body.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, body),
@@ -139,7 +138,7 @@ fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
         rest = after;
     }
     let schedule = fields.join(" ");
-    let never = check(&schedule, &fields, line, body)?;
+    let never = check(&schedule, &fields, at, body)?;
     let user_at = rest.trim_start_matches([' ', '\t']);
     let user = if system {
         let (word, after) = next_word(rest);
@@ -205,14 +204,11 @@ pub(super) fn expression(schedule: &str) -> &str {
 }
 
 /// Whether it never fires; an error points into the line.
-fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool, Wrong> {
-    let start = line.chars().count() - body.chars().count();
+fn check(schedule: &str, fields: &[&str], within: &At<'_>, body: &str) -> Result<bool, Invalid> {
+    let start = within.column(body) - 1;
     if schedule.eq_ignore_ascii_case("@continuous") {
-        return Err(Wrong {
-            column: start + 1,
-            problem: "cron knows no @continuous".to_owned(),
-            fix: "write a job by hand, see docs/reference/job-files.md".to_owned(),
-        });
+        let fix = "write a job by hand, see docs/reference/job-files.md";
+        return Err(within.invalid(start + 1, "cron knows no @continuous", fix));
     }
     let Err(error) = Schedule::parse(&[expression(schedule)], &ParseContext::default()) else {
         return Ok(false);
@@ -230,23 +226,14 @@ fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool
         let lead = rest.chars().count() - rest.trim_start_matches([' ', '\t']).chars().count();
         let length = field.chars().count();
         if at.column - 1 <= joined + length {
-            return Err(Wrong {
-                column: place + lead + at.column - joined,
-                problem: at
-                    .field
-                    .map_or_else(|| at.problem.clone(), |f| format!("{f}: {}", at.problem)),
-                fix: at.fix.clone(),
-            });
+            let problem = (at.field).map_or_else(|| at.problem.clone(), |f| format!("{f}: {}", at.problem));
+            return Err(within.invalid(place + lead + at.column - joined, problem, &at.fix));
         }
         joined += length + 1;
         place += lead + length;
         rest = after;
     }
-    Err(Wrong {
-        column: place + 1,
-        problem: at.problem.clone(),
-        fix: at.fix.clone(),
-    })
+    Err(within.invalid(place + 1, &at.problem, &at.fix))
 }
 
 /// The first bare `%` ends the command, what follows is its input, further ones are line ends; `\%` is a percent

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use farmhand_core::schedule::WEEKDAYS;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::fields::{Days, EVERY, WEEKDAYS, days_of, field, full};
+use super::fields::{Days, EVERY, days_of, field, full};
 
 /// One calendar expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +116,11 @@ fn zone(text: &str) -> (&str, Option<String>) {
 fn weekdays_of(text: &str) -> Result<u64, String> {
     let day = |name: &str| {
         let name = name.to_ascii_lowercase();
-        let known = |day: &&str| name.len() >= 3 && (name == day[..3] || name == **day);
+        let known = |day: &&str| {
+            [&day[..3], *day]
+                .iter()
+                .any(|day| day.eq_ignore_ascii_case(&name))
+        };
         (WEEKDAYS.iter().position(known)).ok_or_else(|| format!("\"{name}\" is not a weekday"))
     };
     // Monday is the first day of a range.

@@ -1,14 +1,6 @@
 //! Sets of values as the fields of a schedule.
 
-pub(super) const WEEKDAYS: [&str; 7] = [
-    "sunday",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-];
+use farmhand_core::schedule::WEEKDAYS;
 
 /// All seven days.
 pub(super) const EVERY: u64 = 0x7f;

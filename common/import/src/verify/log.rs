@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use farmhand_core::schedule::MONTHS;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -65,10 +66,6 @@ pub struct Log {
     /// Units of hosts that are being started, and whose start was told.
     starting: BTreeSet<(String, String)>,
 }
-
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
 
 /// Years looked back for one that has the day: two leap years may be eight years apart.
 const YEARS: i16 = 9;
@@ -165,7 +162,7 @@ impl Log {
         let (local, rest) = match instant(first) {
             Some(at) => (Err(at), rest),
             None => {
-                let month = MONTHS.iter().position(|month| *month == first)?;
+                let month = MONTHS.iter().position(|month| month[..3] == *first)?;
                 let (day, rest) = word(rest)?;
                 let (time, rest) = word(rest)?;
                 (Ok((i8::try_from(month).ok()? + 1, day.parse().ok()?, time)), rest)
