@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use farmhand_core::claimed::Kind;
+use farmhand_core::attempt::RunKind;
 
 /// Every `farmhand_[a-z_]+` of a text.
 fn names(text: &str) -> BTreeSet<String> {
@@ -112,7 +112,7 @@ fn every_counter_that_a_rule_watches_is_there_before_it_first_counts() {
             "rate() does not see the first count of {name}{labels:?}"
         );
     }
-    for kind in Kind::ALL.iter().filter(|k| **k != Kind::Unknown) {
+    for kind in RunKind::ALL.iter().filter(|k| **k != RunKind::Unknown) {
         let label = format!("kind=\"{kind}\"");
         assert!(
             has("farmhand_schedule_lag_seconds_bucket", &[&label]),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::usual::Exceeded;
+use farmhand_core::durations::Exceeded;
 use farmhand_store::protocol::claim;
 use farmhand_store::reading;
 use farmhand_store::slow::{Running, mark};

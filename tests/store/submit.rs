@@ -36,7 +36,7 @@ async fn a_submitted_run_carries_its_parameters_and_is_claimed_at_once() {
     let run_id = submit(&farm.db, "mail", &params, None, None).await.unwrap();
     let run = claim(&farm.db, &me, 9, None).await.unwrap().remove(0);
     assert_eq!((run.run_id, run.params), (run_id, params));
-    assert_eq!(run.kind, farmhand_store::Kind::Submitted);
+    assert_eq!(run.kind, farmhand_store::RunKind::Submitted);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use farmhand_store::jobs::{Retried, cancel, pause, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish, retry};
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::{Dispatched, dispatch, survey};
-use farmhand_store::{Kind, LeaseIdentity, StoreError};
+use farmhand_store::{LeaseIdentity, RunKind, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
@@ -96,7 +96,10 @@ async fn a_row_is_run_once_and_told_how_it_ended() {
     assert_eq!(row(&farm, 1).await, (true, false, false, None, None));
     assert_eq!(look(&farm).await.made, 0);
     let runs = take(&farm, &me).await;
-    assert_eq!((runs[0].key.as_deref(), runs[0].kind), (Some("1"), Kind::Table));
+    assert_eq!(
+        (runs[0].key.as_deref(), runs[0].kind),
+        (Some("1"), RunKind::Table)
+    );
     one(&farm, success(&me, &runs[0])).await;
     assert_eq!(
         row(&farm, 1).await,

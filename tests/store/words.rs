@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use farmhand_core::claimed::Kind;
+use farmhand_core::attempt::RunKind;
 use farmhand_core::run::RunState;
 use farmhand_store::{AttemptOutcome, LogStream, Role, Severity};
 
@@ -12,9 +12,9 @@ use crate::fixture::Farm;
 async fn the_words_of_a_column_are_those_of_its_enum() {
     let farm = Farm::new().await;
     let words = |all: &[&'static str]| all.iter().copied().collect::<BTreeSet<_>>();
-    let kinds: Vec<_> = Kind::ALL
+    let kinds: Vec<_> = RunKind::ALL
         .iter()
-        .filter(|k| **k != Kind::Unknown)
+        .filter(|k| **k != RunKind::Unknown)
         .map(|k| k.as_str())
         .collect();
     let (ended, live): (Vec<RunState>, Vec<RunState>) = RunState::ALL.iter().partition(|s| s.is_final());

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use farmhand_core::claimed::Kind;
+use farmhand_core::attempt::RunKind;
 use farmhand_core::lease::BootInstant;
 use farmhand_core::release;
 use prometheus::proto::MetricFamily;
@@ -252,7 +252,7 @@ impl Metrics {
         for result in ["killed", "lapsed"] {
             m.fence_kills.with_label_values(&[result]);
         }
-        for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Unknown) {
+        for kind in RunKind::ALL.iter().filter(|kind| **kind != RunKind::Unknown) {
             m.schedule_lag.with_label_values(&[kind.as_str()]);
         }
         Ok(m)

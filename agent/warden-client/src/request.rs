@@ -8,7 +8,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
+use farmhand_core::attempt::{AttemptRef, Claimed, RunKind};
 use farmhand_core::definition::{
     Command, Filling, JobSpec, Resume, argv, fill, param_text, param_variable, resolve_params,
 };
@@ -80,7 +80,7 @@ impl Assignment {
 
     /// Whether it is a round of a continuous job: its end makes the next one.
     pub fn is_round(&self) -> bool {
-        self.kind == Kind::Continuous.as_str()
+        self.kind == RunKind::Continuous.as_str()
     }
 
     /// How this attempt is called in events and rows.
@@ -139,7 +139,7 @@ pub fn request(
             } else {
                 (BTreeSet::new(), told)
             };
-            let handed = flow::Handed {
+            let handed = flow::FlowInput {
                 flow: tasks.clone().filled(&filling),
                 done,
                 again,
@@ -148,7 +148,7 @@ pub fn request(
             (flow::command(spec.grace), Some(text))
         }
         (None, Some(list), _) => {
-            let handed = stream::Handed::new(claimed, spec, list, filling.clone(), now)?;
+            let handed = stream::StreamInput::new(claimed, spec, list, filling.clone(), now)?;
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
             (stream::command(), Some(text))
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::child::system;
 use super::warden::Warden;
-use farmhand_core::claimed::{Claimed, Kind, Signed};
+use farmhand_core::attempt::{Claimed, RunKind, Signed};
 use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::lease::BootInstant;
 use farmhand_policy::trust::{Refused, Seen, Trust};
@@ -119,8 +119,8 @@ fn placed(spec: &JobSpec, run: &Claimed, address: &str) -> Result<(), String> {
         ));
     }
     let fits = match run.kind {
-        Kind::Continuous => spec.is_continuous(),
-        Kind::Table => spec.table.is_some(),
+        RunKind::Continuous => spec.is_continuous(),
+        RunKind::Table => spec.table.is_some(),
         _ => true,
     };
     if !fits {

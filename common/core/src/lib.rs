@@ -1,7 +1,8 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
 pub mod ansi;
-pub mod claimed;
+pub mod attempt;
+pub mod colour;
 pub mod command;
 pub mod continuous;
 pub mod deadline;
@@ -9,6 +10,7 @@ mod defaults;
 pub mod definition;
 pub mod document;
 pub mod due;
+pub mod durations;
 pub mod event;
 pub mod explain;
 pub mod flow;
@@ -28,17 +30,15 @@ pub mod serde_list;
 mod serde_time;
 pub mod stream;
 pub mod text;
-pub mod tone;
 pub mod trace;
 pub mod trigger;
 #[cfg(test)]
 mod trigger_tests;
-pub mod usual;
 pub mod verdict;
 pub mod waits;
-mod words;
 
 /// For [`words!`] of other crates.
 #[cfg(feature = "schema")]
 #[doc(hidden)]
 pub use utoipa;
+mod word_enum;

@@ -3,8 +3,8 @@
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
+use crate::durations::Exceeded;
 use crate::health::Level;
-use crate::usual::Exceeded;
 use crate::waits::WaitsFor;
 
 /// A run that could be claimed, and that no node has claimed for so long, is late.

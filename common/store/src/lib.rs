@@ -58,7 +58,7 @@ mod version;
 pub use config::{DbConfig, PasswordIn};
 pub use db::{Db, Observer, PoolGauge};
 pub use error::StoreError;
-pub use farmhand_core::claimed::{Kind, LeaseIdentity};
+pub use farmhand_core::attempt::{LeaseIdentity, RunKind};
 pub use files::AsRoot;
 pub use note::Note;
 pub use text::{AttemptOutcome, LogStream, Role, Severity};

@@ -1,6 +1,6 @@
 //! Who vouches for revisions, and which nodes would not run them.
 
-pub use farmhand_core::claimed::Signed;
+pub use farmhand_core::attempt::Signed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
-use farmhand_core::claimed::Claimed;
+use farmhand_core::attempt::Claimed;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::document::from_millis;
-use farmhand_core::usual::Exceeded;
+use farmhand_core::durations::Exceeded;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_core::usual::SHORT;
+use farmhand_core::durations::SHORT;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Lines of streams that were given up, and those that are run again.
 
-pub use farmhand_core::claimed::Items;
+pub use farmhand_core::attempt::Items;
 pub use farmhand_core::stream::ItemEnd;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::tasks::record;
-use farmhand_core::claimed::Attempt;
+use farmhand_core::attempt::Attempt;
 use farmhand_core::health::JobState;
 
 /// Lines that one run replays at most, and their bytes: they go through its standard input.

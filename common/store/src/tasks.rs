@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::db::{Db, Stmt, stmt};
 use super::error::StoreError;
-use farmhand_core::claimed::Attempt;
+use farmhand_core::attempt::Attempt;
 
 /// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use farmhand_core::claimed::Signed;
+use farmhand_core::attempt::Signed;
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_policy::trust::parse_signatures as signatures;
 use farmhand_policy::trust::{Document, PrivateKey, Trust, keys};

@@ -4,12 +4,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use super::{Exit, Failure, Outcome};
-use farmhand_core::input::stream::{Handed, ITEMS_FAILED};
+use farmhand_core::input::stream::{ITEMS_FAILED, StreamInput};
 use farmhand_core::stream::PROGRESS_FD;
 use farmhand_engine::stream::engine::{EngineError, StreamEngine};
 
 pub(super) fn run() -> Outcome {
-    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+    let handed: StreamInput = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
         Failure::usage("there is no stream on stdin")
             .why(e)
             .next("this command is the agents' own: write [job.NAME.stream] into a job file")

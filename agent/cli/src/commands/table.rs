@@ -1,8 +1,8 @@
 //! Tables and lists for people.
 
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use farmhand_core::colour::Colour;
 use farmhand_core::sanitize::{one_line, printable};
-use farmhand_core::tone::Tone;
 use jiff::Timestamp;
 
 use super::out;
@@ -79,13 +79,13 @@ fn shorten(rows: &mut [Vec<String>], today: &str) {
 fn paint(header: &str, text: &str) -> Option<Color> {
     let states = header.ends_with("STATE") || header == "OUTCOME";
     let word = text.split([' ', ':', ',']).next().filter(|_| states)?;
-    match Tone::of(word)? {
-        Tone::Ok => Some(Color::Green),
-        Tone::Bad => Some(Color::Red),
-        Tone::Warn => Some(Color::Yellow),
-        Tone::Lost => Some(Color::Magenta),
-        Tone::Run => Some(Color::Cyan),
-        Tone::Idle => None,
+    match Colour::of(word)? {
+        Colour::Ok => Some(Color::Green),
+        Colour::Bad => Some(Color::Red),
+        Colour::Warn => Some(Color::Yellow),
+        Colour::Lost => Some(Color::Magenta),
+        Colour::Run => Some(Color::Cyan),
+        Colour::Idle => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::claimed;
+use farmhand_core::attempt;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::BootInstant;
 use farmhand_store::protocol::Claimed;
@@ -133,7 +133,7 @@ impl Session {
 /// the three, and so does a newer release's.
 fn known(run: &Claimed) -> Result<JobSpec, String> {
     let spec = JobSpec::deserialize(&*run.spec).map_err(|e| format!("the definition cannot be read: {e}"))?;
-    if run.kind == claimed::Kind::Unknown {
+    if run.kind == attempt::RunKind::Unknown {
         return Err("this release does not know what kind of run it is".to_owned());
     }
     if spec.command.is_none() && spec.flow.is_none() && spec.stream.is_none() {

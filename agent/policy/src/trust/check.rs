@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use farmhand_core::claimed::Signed;
+use farmhand_core::attempt::Signed;
 use farmhand_core::definition::JobSpec;
 
 use super::document::Document;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use farmhand_core::claimed::Signed;
+use farmhand_core::attempt::Signed;
 use farmhand_core::definition::JobSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use farmhand_core::claimed::Signed;
+use farmhand_core::attempt::Signed;
 use farmhand_core::definition::{Command, JobSpec};
 
 use super::*;

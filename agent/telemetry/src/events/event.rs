@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::claimed::AttemptRef;
+use farmhand_core::attempt::AttemptRef;
 use farmhand_store::protocol::NewEpoch;
 use serde_json::Value;
 

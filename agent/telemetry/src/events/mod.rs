@@ -21,7 +21,7 @@ pub use refused::Refused;
 pub use takeover::TakeoverCause;
 pub use told::Told;
 
-pub use farmhand_core::claimed::AttemptRef;
+pub use farmhand_core::attempt::AttemptRef;
 
 use self::severity::severity;
 use crate::metrics::Metrics;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use farmhand_core::durations::{Exceeded, Usual};
 use farmhand_core::lease::BootInstant;
-use farmhand_core::usual::{Exceeded, Usual};
 use farmhand_store::slow::{self, Running};
 use farmhand_store::{Db, StoreError, reading};
 

@@ -1,4 +1,4 @@
-use farmhand_core::claimed::Claimed;
+use farmhand_core::attempt::Claimed;
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::lease::BootInstant;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ mod report;
 
 use std::path::PathBuf;
 
-use farmhand_core::claimed::{Attempt, Signed};
+use farmhand_core::attempt::{Attempt, Signed};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use farmhand_core::claimed::Claimed;
+use farmhand_core::attempt::Claimed;
 use farmhand_core::definition::{ChildLimit, Command, Isolation, Limits};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, FlowView, Page, RunDetail, RunFilter, RunItem};
-use farmhand_store::{Kind, Role};
+use farmhand_store::{Role, RunKind};
 use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -29,7 +29,7 @@ struct ListQuery {
     state: Vec<RunState>,
     /// The address that holds it, or held it last.
     node: Option<String>,
-    kind: Option<Kind>,
+    kind: Option<RunKind>,
     /// Ended at this instant or later; with `since` or `until` the list is of ended runs, the latest end first.
     since: Option<Timestamp>,
     /// Ended before this instant.

@@ -8,6 +8,6 @@ mod units;
 
 pub use convert::*;
 pub use problem::{Located, Mistakes, Problem, Related, Source};
-pub use reader::{Found, Reader, Sink, parse_table};
+pub use reader::{Reader, Sink, Spanned, parse_table};
 pub use suggest::closest;
 pub use units::{duration_text, from_millis, millis, parse_duration, parse_size, size_about, size_text};

@@ -83,13 +83,13 @@ pub fn parse_table<'i>(sink: &Sink<'_>, text: &'i str) -> DeTable<'i> {
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct Spanned<T> {
     pub value: T,
     /// The bytes where it stands.
     pub span: Range<usize>,
 }
 
-impl Found<&DeValue<'_>> {
+impl Spanned<&DeValue<'_>> {
     pub fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(|list| list.is_empty())
     }
@@ -118,13 +118,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The raw value of a key.
-    pub fn raw(&mut self, key: &'static str) -> Option<Found<&'a DeValue<'a>>> {
+    pub fn raw(&mut self, key: &'static str) -> Option<Spanned<&'a DeValue<'a>>> {
         self.known.push(key);
         self.layers.iter().find_map(|layer| {
             layer
                 .iter()
                 .find(|(k, _)| k.get_ref() == key)
-                .map(|(_, v)| Found {
+                .map(|(_, v)| Spanned {
                     value: v.get_ref(),
                     span: v.span(),
                 })
@@ -163,10 +163,10 @@ impl<'a> Reader<'a> {
         &mut self,
         key: &'static str,
         convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
-    ) -> Option<Found<T>> {
+    ) -> Option<Spanned<T>> {
         let found = self.raw(key)?;
         match convert(found.value) {
-            Ok(value) => Some(Found {
+            Ok(value) => Some(Spanned {
                 value,
                 span: found.span,
             }),
@@ -183,10 +183,10 @@ impl<'a> Reader<'a> {
         key: &'static str,
         or_one: bool,
         convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
-    ) -> Option<Vec<Found<T>>> {
+    ) -> Option<Vec<Spanned<T>>> {
         let found = self.raw(key)?;
         let one = |value: &DeValue<'_>, span: Range<usize>| match convert(value) {
-            Ok(value) => Some(Found { value, span }),
+            Ok(value) => Some(Spanned { value, span }),
             Err(wrong) => {
                 self.sink.wrong(span, key, wrong);
                 None
@@ -210,8 +210,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The texts of a key that has one or a list of them, with their places; whatever else stands there is passed over.
-    pub fn texts(&mut self, key: &'static str) -> Vec<Found<&'a str>> {
-        let Some(Found { value, span }) = self.raw(key) else {
+    pub fn texts(&mut self, key: &'static str) -> Vec<Spanned<&'a str>> {
+        let Some(Spanned { value, span }) = self.raw(key) else {
             return Vec::new();
         };
         let listed = value.as_array().into_iter().flatten();
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
             .filter(|(value, _)| filled(value).is_ok())
             .filter_map(|(value, span)| {
                 let value = value.as_str()?;
-                Some(Found { value, span })
+                Some(Spanned { value, span })
             })
             .collect()
     }
@@ -258,14 +258,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Values by names that people choose (labels, an environment), those of all layers together.
-    pub fn values<T>(self, convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>) -> BTreeMap<String, Found<T>> {
+    pub fn values<T>(
+        self,
+        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
+    ) -> BTreeMap<String, Spanned<T>> {
         let mut all = BTreeMap::new();
         for layer in self.layers.iter().rev() {
             for (key, value) in layer.iter() {
                 match convert(value.get_ref()) {
                     Ok(value) => {
                         let span = key.span();
-                        let found = Found { value, span };
+                        let found = Spanned { value, span };
                         all.insert(key.get_ref().to_string(), found);
                     }
                     Err(wrong) => self.sink.wrong(value.span(), key.get_ref(), wrong),
@@ -276,14 +279,14 @@ impl<'a> Reader<'a> {
     }
 
     /// All entries of the first layer, for tables whose keys are names that people choose.
-    pub fn entries(&self) -> impl Iterator<Item = (Found<&'a str>, Found<&'a DeValue<'a>>)> + use<'a> {
+    pub fn entries(&self) -> impl Iterator<Item = (Spanned<&'a str>, Spanned<&'a DeValue<'a>>)> + use<'a> {
         self.layers[0].iter().map(|(k, v)| {
             (
-                Found {
+                Spanned {
                     value: k.get_ref().as_ref(),
                     span: k.span(),
                 },
-                Found {
+                Spanned {
                     value: v.get_ref(),
                     span: v.span(),
                 },

@@ -10,7 +10,7 @@ use crate::document::millis;
 
 /// On the engine's stdin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Handed {
+pub struct FlowInput {
     pub flow: FlowSpec,
     /// Tasks that are not to run again.
     pub done: BTreeSet<String>,

@@ -1,6 +1,6 @@
 //! A stream as an agent hands it to the engine that runs it inside an attempt, and what its end says.
 
-use crate::claimed::Claimed;
+use crate::attempt::Claimed;
 use crate::definition::{Command, Filling, JobSpec, StreamSpec, fill};
 use crate::document::millis;
 use crate::due;
@@ -13,7 +13,7 @@ pub const ITEMS_FAILED: i32 = 10;
 
 /// On the engine's stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Handed {
+pub struct StreamInput {
     /// Run for each line, with its placeholders: `{slot}` is the number of who handles it.
     pub command: Command,
     /// What the command's placeholders stand for.
@@ -70,7 +70,7 @@ pub fn command() -> Command {
     Command::Argv(["/proc/self/exe", "stream-engine"].map(str::to_owned).to_vec())
 }
 
-impl Handed {
+impl StreamInput {
     /// What a claimed run of a stream has to do. `now` is of the database's clock.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::usual::Exceeded;
+use crate::durations::Exceeded;
 
 /// What is going on with a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

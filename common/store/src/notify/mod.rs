@@ -24,11 +24,11 @@ use super::decode;
 use super::error::StoreError;
 use super::protocol::millis;
 use super::snapshot::JobPoint;
+use farmhand_core::durations::Exceeded;
 use farmhand_core::notify::{
     About, Channel, End, Happening, Lost, Slow, State, TargetSpec, Tell, Topic, stored,
 };
 use farmhand_core::trace::traceparent;
-use farmhand_core::usual::Exceeded;
 
 /// Notes settled by one transaction at most.
 const SET: i64 = 500;

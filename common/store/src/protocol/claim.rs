@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use farmhand_core::claimed::{Attempt, Claimed};
+pub use farmhand_core::attempt::{Attempt, Claimed};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use farmhand_core::document::from_millis;
 use farmhand_core::due::{self, DuePolicy};
+use farmhand_core::durations::Usual;
 use farmhand_core::schedule::Schedule;
-use farmhand_core::usual::Usual;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit, Zoned};
 use serde::{Deserialize, Serialize};

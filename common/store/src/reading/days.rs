@@ -1,8 +1,8 @@
 //! How the runs of a job went, day by day.
 
 use farmhand_core::document::from_millis;
+use farmhand_core::durations::{Usual, success_permille};
 use farmhand_core::run::RunState;
-use farmhand_core::usual::{Usual, success_permille};
 use farmhand_core::verdict::LATE;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

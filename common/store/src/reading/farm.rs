@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_core::definition::Placement;
+use farmhand_core::durations::Exceeded;
 use farmhand_core::health::{JobState, Level};
-use farmhand_core::usual::Exceeded;
 use farmhand_core::verdict::{
     FLAPS, FarmFacts, Finding, Several, Slow, Stuck, TAKEOVER, Waiting, judge, level,
 };

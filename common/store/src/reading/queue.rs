@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
-use crate::Kind;
+use crate::RunKind;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 pub struct QueuedRun {
     pub run_id: i64,
     pub job_id: String,
-    pub kind: Kind,
+    pub kind: RunKind,
     /// The only node that may run it.
     pub node: Option<String>,
     /// The instant that it is for.

@@ -8,14 +8,14 @@ use utoipa::ToSchema;
 
 use super::bars::BarEnd;
 use super::runs::RunItem;
-use crate::Kind;
+use crate::RunKind;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::logs::{LogExtent, log_extents};
 use crate::progress::{Reported, progress};
+use farmhand_core::durations::Exceeded;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
-use farmhand_core::usual::Exceeded;
 
 /// A run, live or finished, as the view `farmhand.run` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -27,7 +27,7 @@ pub struct RunRow {
     /// The revision by which it runs.
     pub rev: i64,
     /// What made it.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Which one of its firing, from 0.
     pub instance: i32,
     /// How many there are in its firing.

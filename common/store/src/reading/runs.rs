@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::page::{Page, Paging, cursor};
-use crate::Kind;
+use crate::RunKind;
 use crate::conn::Param;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
@@ -23,7 +23,7 @@ pub struct RunFilter {
     pub states: Vec<RunState>,
     /// The address that holds it, or held it last.
     pub node: Option<String>,
-    pub kind: Option<Kind>,
+    pub kind: Option<RunKind>,
     /// Ended at this instant or later. With `since` or `until` the list holds ended runs only, the latest end first.
     pub since: Option<Timestamp>,
     /// Ended before this instant.
@@ -61,7 +61,7 @@ pub struct RunItem {
     /// The job's name.
     pub job_id: String,
     /// What made it.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Which one of its firing, from 0.
     pub instance: i32,
     /// How many there are in its firing.
@@ -148,7 +148,7 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
     let mut states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
     states.sort_unstable();
     states.dedup();
-    let kind = filter.kind.map(Kind::as_str);
+    let kind = filter.kind.map(RunKind::as_str);
     let wanted = limit + 1;
     let (label, name, value) = filter.label_and_param();
     let mut params: Vec<Param<'_>> = vec![
@@ -186,7 +186,7 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
     let limit = paging.rows();
     let place: Option<(Timestamp, i64)> = paging.after("ended-runs")?;
     let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
-    let kind = filter.kind.map(Kind::as_str);
+    let kind = filter.kind.map(RunKind::as_str);
     let (at, id) = place.unzip();
     let (label, name, value) = filter.label_and_param();
     let found: Option<Found> = db

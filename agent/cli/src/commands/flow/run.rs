@@ -12,7 +12,7 @@ use farmhand_core::graph::Graph;
 
 use super::{Loaded, SourceArgs};
 use crate::commands::{Exit, Failure, Outcome, out};
-use farmhand_core::input::flow::Handed;
+use farmhand_core::input::flow::FlowInput;
 use farmhand_engine::flow::engine::{FlowEngine, Options, Tools};
 use farmhand_engine::flow::events::{Reporter, Style};
 use farmhand_engine::flow::fifo::{Directory, Fifos};
@@ -149,7 +149,7 @@ fn flow(args: &RunArgs) -> Result<(Loaded, Graph, BTreeSet<String>), Failure> {
         let (loaded, graph) = args.source.read()?;
         return Ok((loaded, graph, BTreeSet::new()));
     }
-    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+    let handed: FlowInput = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
         Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
     })?;
     if !handed.again.is_empty() {

@@ -18,7 +18,7 @@ use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use farmhand_core::definition::NODE_LABEL;
 use farmhand_core::document::{
-    Found, Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table, text,
+    Mistakes, Reader, Sink, Source, Spanned, Wrong, parse_duration, parse_table, text,
 };
 use farmhand_node::config::AgentConfig;
 use farmhand_node::runlog::RunLogConfig;
@@ -217,7 +217,7 @@ impl Merge<'_> {
         &mut self,
         key: Key,
         name: &str,
-        in_file: Option<Found<String>>,
+        in_file: Option<Spanned<String>>,
         flag: Option<String>,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Option<T>> {

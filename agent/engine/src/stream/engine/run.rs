@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farmhand_core::input::stream::Handed;
+use farmhand_core::input::stream::StreamInput;
 use farmhand_core::stream::{Checkpoint, Course, Line, Step};
 use farmhand_os::signal::Signals;
 
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 impl StreamEngine {
     /// # Errors
     /// When there is nothing to go on from, or nothing to work with.
-    pub fn new(handed: Handed, run_dir: &Path, progress: Option<OwnedFd>) -> Result<Self, EngineError> {
+    pub fn new(handed: StreamInput, run_dir: &Path, progress: Option<OwnedFd>) -> Result<Self, EngineError> {
         let list_name = list::name(&handed.from);
         let mut from = match &handed.checkpoint {
             Some(text) => Checkpoint::parse(text)?,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use farmhand_core::input::stream::Handed;
+use farmhand_core::input::stream::StreamInput;
 use farmhand_core::stream::{BadCheckpoint, Course};
 use farmhand_os::signal::Signals;
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub struct End {
 /// Hands the lines of a list to workers, and keeps a checkpoint.
 #[derive(Debug)]
 pub struct StreamEngine {
-    pub(super) handed: Handed,
+    pub(super) handed: StreamInput,
     pub(super) list: List,
     pub(super) course: Course,
     pub(super) spawner: Spawner,

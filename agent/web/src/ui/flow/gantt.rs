@@ -50,7 +50,7 @@ pub fn draw(view: &FlowView) -> Markup {
                 @let lasted = took(from_millis(task.duration_ms.unwrap_or(0)));
                 g {
                     title { (task.task) ", " (sign.word) ", " (lasted) @if task.critical { ", on the critical path" } }
-                    rect class=(format!("n-{0} s-{0}", sign.tone.as_str())) x=(percent(from)) width=(percent(wide)) y=(y) height=(ROW - 5.0) rx="3" {}
+                    rect class=(format!("n-{0} s-{0}", sign.colour.as_str())) x=(percent(from)) width=(percent(wide)) y=(y) height=(ROW - 5.0) rx="3" {}
                     @if task.critical { rect class="critical" x=(percent(from)) width=(percent(wide)) y=(y + ROW - 8.0) height="3" {} }
                     text class="halo" x=(percent(from)) dx="5" y=(y + 12.5) {
                         @if task.critical { "◆ " } (task.task) " · " (lasted)

@@ -68,9 +68,9 @@ fn boxed(task: &FlowTask, x: f64, y: f64) -> Markup {
     html! {
         svg class="pic-box" x=(x) y=(y) width=(WIDE) height=(HIGH) {
             title { (task.task) ", " (sign.word) @if task.critical { ", on the critical path" } }
-            rect class=(format!("n-{0} s-{0}", sign.tone.as_str())) x="1" y="1" width=(WIDE - 2.0) height=(HIGH - 2.0) rx="4"
+            rect class=(format!("n-{0} s-{0}", sign.colour.as_str())) x="1" y="1" width=(WIDE - 2.0) height=(HIGH - 2.0) rx="4"
                 stroke-width=(if task.critical { "3" } else { "1" }) {}
-            use class=(format!("glyph t-{}", sign.tone.as_str())) href=(sign.icon.href()) x="7" y="7" width="12" height="12" {}
+            use class=(format!("glyph t-{}", sign.colour.as_str())) href=(sign.icon.href()) x="7" y="7" width="12" height="12" {}
             text x="25" y="17.5" { @if task.critical { "◆ " } (task.task) }
         }
     }

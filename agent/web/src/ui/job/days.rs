@@ -14,7 +14,7 @@ use crate::ui::parts::link;
 use crate::ui::parts::none;
 use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
-use crate::ui::parts::words::{self, Sign, Tone};
+use crate::ui::parts::words::{self, Colour, Sign};
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const HEIGHT: f64 = 56.0;
@@ -95,7 +95,7 @@ fn cell(days: &JobDays, day: &JobDay, today: bool) -> Markup {
     };
     let said = said(day);
     html! {
-        a href=(runs(days, day)) class=(format!("day t-{} b-{}", sign.tone, sign.tone)) title=(said) aria-label=(said)
+        a href=(runs(days, day)) class=(format!("day t-{} b-{}", sign.colour, sign.colour)) title=(said) aria-label=(said)
             aria-current=[today.then_some("date")] {
             (sign.icon.markup()) @if day.all() > 1 { (short(n)) }
         }
@@ -112,7 +112,7 @@ fn sign(day: &JobDay) -> Option<(Sign, i64)> {
 }
 
 const LATE: Sign = Sign {
-    tone: Tone::Warn,
+    colour: Colour::Warn,
     icon: Icon::Wait,
     word: "late",
 };

@@ -47,7 +47,7 @@ pub fn grid(cells: &[Cell]) -> Markup {
                                         @if let Some(cell) = cells.get(firing) {
                                             @let sign = words::run(cell.state);
                                             @let title = format!("run {}, {}, due {}", cell.run_id, sign.word, head(firing).unwrap_or_default());
-                                            a href=(link::run(cell.run_id)) class=(format!("t-{}", sign.tone.as_str())) title=(title) aria-label=(title) {
+                                            a href=(link::run(cell.run_id)) class=(format!("t-{}", sign.colour.as_str())) title=(title) aria-label=(title) {
                                                 (sign.icon.markup())
                                             }
                                         }

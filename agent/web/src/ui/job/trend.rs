@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use farmhand_core::document::from_millis;
+use farmhand_core::durations::{Usual, success_permille};
 use farmhand_core::run::RunState;
-use farmhand_core::usual::{Usual, success_permille};
 use farmhand_store::reading::Cell;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -42,7 +42,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
             svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
                 @for (n, (cell, lasted)) in points.iter().enumerate() {
                     @let sign = words::run(cell.state);
-                    rect class=(format!("f-{}", sign.tone.as_str())) x=(percent(n as f64 * step)) width=(percent(step * 0.8))
+                    rect class=(format!("f-{}", sign.colour.as_str())) x=(percent(n as f64 * step)) width=(percent(step * 0.8))
                         y=(format!("{:.1}", HEIGHT - tall(*lasted))) height=(format!("{:.1}", tall(*lasted))) {
                         title { "run " (cell.run_id) ", " (took(*lasted)) ", " (sign.word) }
                     }

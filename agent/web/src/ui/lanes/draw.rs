@@ -10,7 +10,7 @@ use crate::ui::parts::icons::Icon;
 use crate::ui::parts::link;
 use crate::ui::parts::percent;
 use crate::ui::parts::time::{ran, took};
-use crate::ui::parts::words::{self, Sign, Tone};
+use crate::ui::parts::words::{self, Colour, Sign};
 
 /// The picture with its legend.
 pub fn draw(picture: &Picture, now: Timestamp) -> Markup {
@@ -173,7 +173,7 @@ pub(super) fn sign(fact: &AttemptFact) -> Sign {
 fn attempt(bar: &Bar, now: Timestamp) -> Markup {
     let fact = &bar.fact;
     let sign = sign(fact);
-    let tone = sign.tone.as_str();
+    let colour = sign.colour.as_str();
     let lasted = took(ran(fact.ran_ms, fact.from, fact.to.unwrap_or(now)));
     let why =
         (fact.reason.as_deref().filter(|_| bar.hatched)).map_or_else(String::new, |why| format!(" ({why})"));
@@ -187,11 +187,11 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
             data-attempt=(format!("{}/{}", fact.run_id, fact.attempt)) data-state=(sign.word) {
             svg x=(percent(bar.x)) y=(bar.y) width=(percent(bar.width)) height=(BAR) {
                 title { (title) }
-                rect class=(format!("n-{tone}")) width="100%" height=(BAR) rx="3" {}
+                rect class=(format!("n-{colour}")) width="100%" height=(BAR) rx="3" {}
                 @if bar.hatched { rect width="100%" height=(BAR) fill="url(#hatch)" fill-opacity=".55" {} }
-                rect class=(format!("none s-{tone}")) x="0.5" y="0.5" width="100%" height=(BAR - 1.0) rx="3"
+                rect class=(format!("none s-{colour}")) x="0.5" y="0.5" width="100%" height=(BAR - 1.0) rx="3"
                     stroke-dasharray=[(fact.end == BarEnd::Running).then_some("5 3")] {}
-                rect class=(format!("f-{tone}")) width="4" height=(BAR) {}
+                rect class=(format!("f-{colour}")) width="4" height=(BAR) {}
                 (icon(sign, 8.0, 4.0, 12.0))
                 text class="halo" x="24" y="14" {
                     (fact.job_id)
@@ -228,23 +228,23 @@ fn zombie(lane: &Lane, mark: &Mark) -> Markup {
 
 fn icon(sign: Sign, x: f64, y: f64, size: f64) -> Markup {
     html! {
-        use class=(format!("glyph t-{}", sign.tone.as_str())) href=(sign.icon.href()) x=(x) y=(y) width=(size) height=(size) {}
+        use class=(format!("glyph t-{}", sign.colour.as_str())) href=(sign.icon.href()) x=(x) y=(y) width=(size) height=(size) {}
     }
 }
 
 fn legend() -> Markup {
-    let entry = |tone: Tone, icon: Icon, word: &str| {
-        html! { span { span class=(format!("t-{}", tone.as_str())) { (icon.markup()) } (word) } }
+    let entry = |colour: Colour, icon: Icon, word: &str| {
+        html! { span { span class=(format!("t-{}", colour.as_str())) { (icon.markup()) } (word) } }
     };
     html! {
         div class="legend" aria-hidden="true" {
-            (entry(Tone::Run, Icon::Play, "running (dashed edge)"))
-            (entry(Tone::Ok, Icon::Check, "succeeded"))
-            (entry(Tone::Bad, Icon::Cross, "failed"))
-            (entry(Tone::Lost, Icon::Lost, "lost with its session, lease or warden (hatched)"))
-            (entry(Tone::Warn, Icon::Alert, "silence until the lease was over, or no database (shaded)"))
-            (entry(Tone::Lost, Icon::Arrow, "takeover, with its fence"))
-            (entry(Tone::Lost, Icon::Fence, "stale holder fenced"))
+            (entry(Colour::Run, Icon::Play, "running (dashed edge)"))
+            (entry(Colour::Ok, Icon::Check, "succeeded"))
+            (entry(Colour::Bad, Icon::Cross, "failed"))
+            (entry(Colour::Lost, Icon::Lost, "lost with its session, lease or warden (hatched)"))
+            (entry(Colour::Warn, Icon::Alert, "silence until the lease was over, or no database (shaded)"))
+            (entry(Colour::Lost, Icon::Arrow, "takeover, with its fence"))
+            (entry(Colour::Lost, Icon::Fence, "stale holder fenced"))
         }
     }
 }

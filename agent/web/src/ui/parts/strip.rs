@@ -26,8 +26,8 @@ fn at(n: usize) -> f64 {
 }
 
 fn cell(x: f64, state: RunState) -> Markup {
-    let tone = words::run(state).tone.as_str();
-    let (fill, stroke) = (format!("f-{tone}"), format!("none s-{tone}"));
+    let colour = words::run(state).colour.as_str();
+    let (fill, stroke) = (format!("f-{colour}"), format!("none s-{colour}"));
     html! {
         @match state {
             RunState::Succeeded => rect class=(fill) x=(x) y="2" width="4.6" height="14" rx="1" {},

@@ -1,8 +1,8 @@
-//! A tone, a shape and a word for everything that has a state.
+//! A colour, a shape and a word for everything that has a state.
 
+pub use farmhand_core::colour::Colour;
 use farmhand_core::health::{JobHealth, NodeState};
 use farmhand_core::run::RunState;
-pub use farmhand_core::tone::Tone;
 use farmhand_store::Severity;
 use maud::{Markup, html};
 
@@ -11,18 +11,18 @@ use super::icons::Icon;
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign {
-    pub tone: Tone,
+    pub colour: Colour,
     pub icon: Icon,
     pub word: &'static str,
 }
 
-const fn sign(tone: Tone, icon: Icon, word: &'static str) -> Sign {
-    Sign { tone, icon, word }
+const fn sign(colour: Colour, icon: Icon, word: &'static str) -> Sign {
+    Sign { colour, icon, word }
 }
 
 impl Sign {
     pub fn markup(self) -> Markup {
-        html! { span class=(format!("state t-{}", self.tone.as_str())) { (self.icon.markup()) (self.word) } }
+        html! { span class=(format!("state t-{}", self.colour.as_str())) { (self.icon.markup()) (self.word) } }
     }
 }
 
@@ -38,17 +38,17 @@ pub fn run(state: RunState) -> Sign {
         RunState::Lost => (Icon::Lost, "lost"),
         RunState::Skipped => (Icon::Skip, "skipped"),
     };
-    sign(state.tone(), icon, word)
+    sign(state.colour(), icon, word)
 }
 
 /// Of a task, an attempt or anything else that is named by a word of the database.
 pub fn named(outcome: &str) -> Sign {
     match outcome {
-        "released" => sign(Tone::Idle, Icon::Again, "given back"),
-        "never_started" => sign(Tone::Idle, Icon::Skip, "never started"),
-        "left_out" => sign(Tone::Idle, Icon::Skip, "left out"),
-        "done" => sign(Tone::Ok, Icon::Check, "done earlier"),
-        other => (other.parse()).map_or(sign(Tone::Idle, Icon::Wait, "unknown"), run),
+        "released" => sign(Colour::Idle, Icon::Again, "given back"),
+        "never_started" => sign(Colour::Idle, Icon::Skip, "never started"),
+        "left_out" => sign(Colour::Idle, Icon::Skip, "left out"),
+        "done" => sign(Colour::Ok, Icon::Check, "done earlier"),
+        other => (other.parse()).map_or(sign(Colour::Idle, Icon::Wait, "unknown"), run),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn node(state: &str) -> Sign {
         NodeState::Lost => Icon::Lost,
         NodeState::Closed => Icon::Power,
     };
-    sign(state.tone(), icon, state.as_str())
+    sign(state.colour(), icon, state.as_str())
 }
 
 /// Of a job.
@@ -80,15 +80,15 @@ pub fn health(health: JobHealth) -> Sign {
         JobHealth::Paused => Icon::Pause,
         JobHealth::Enabled => Icon::Check,
     };
-    sign(health.tone(), icon, health.as_str())
+    sign(health.colour(), icon, health.as_str())
 }
 
 /// An event, by its severity, under the name that `farmhand events` gives it.
 pub fn event(severity: Severity, kind: &str) -> Markup {
-    let (tone, icon) = match severity {
-        Severity::Error => (Tone::Bad, Icon::Cross),
-        Severity::Warning => (Tone::Warn, Icon::Alert),
-        Severity::Info | Severity::Debug => (Tone::Idle, Icon::Play),
+    let (colour, icon) = match severity {
+        Severity::Error => (Colour::Bad, Icon::Cross),
+        Severity::Warning => (Colour::Warn, Icon::Alert),
+        Severity::Info | Severity::Debug => (Colour::Idle, Icon::Play),
     };
     let icon = match kind {
         "takeover" => Icon::Arrow,
@@ -97,15 +97,15 @@ pub fn event(severity: Severity, kind: &str) -> Markup {
         "retry" | "retry_by_hand" | "retry_many" => Icon::Again,
         _ => icon,
     };
-    html! { span class=(format!("state t-{}", tone.as_str())) { (icon.markup()) (kind.replace('_', " ")) } }
+    html! { span class=(format!("state t-{}", colour.as_str())) { (icon.markup()) (kind.replace('_', " ")) } }
 }
 
 /// Of a gate.
-pub const OPEN: Sign = sign(Tone::Ok, Icon::Check, "open");
-pub const CLOSED: Sign = sign(Tone::Bad, Icon::Stop, "closed");
+pub const OPEN: Sign = sign(Colour::Ok, Icon::Check, "open");
+pub const CLOSED: Sign = sign(Colour::Bad, Icon::Stop, "closed");
 
 /// Of what is still to come.
-pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not yet");
+pub const NOT_YET: Sign = sign(Colour::Idle, Icon::Wait, "not yet");
 
 #[cfg(test)]
 mod tests {

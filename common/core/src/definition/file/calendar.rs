@@ -5,7 +5,7 @@ use super::from_table::stored;
 use super::keys::CALENDAR;
 use super::write::texts;
 use crate::definition::spec::job::JobSpec;
-use crate::document::{Found, Reader};
+use crate::document::{Reader, Spanned};
 use crate::schedule::CalendarDates;
 
 /// The days that each calendar of all files excludes.
@@ -23,7 +23,7 @@ impl Calendars {
                 let fix = format!("add {example}, \"2027-01-01\"]");
                 reader.sink().report(name.span.clone(), what, fix);
             }
-            if let Some(found) = reader.raw("include").filter(Found::is_empty_list) {
+            if let Some(found) = reader.raw("include").filter(Spanned::is_empty_list) {
                 reader.sink().report(
                     found.span,
                     "`include`: it is empty, so its jobs would never run",
@@ -42,7 +42,7 @@ impl Calendars {
 
     /// Reads the days that a job's calendars exclude, each once, in order, and reports those that no file defines.
     pub fn read_job(&self, job: &mut Reader<'_>, spec: &mut JobSpec) {
-        for Found { value: name, span } in job.texts("calendars") {
+        for Spanned { value: name, span } in job.texts("calendars") {
             let Some(found) = self.get(name) else {
                 let wrong = unknown("calendar", name, self.names());
                 job.sink().wrong(span, "calendars", wrong);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::definition::spec::names::{NAME_RULE, is_resource_name};
-use crate::document::{Found, Problem, Reader, Related, Source, Wrong, closest};
+use crate::document::{Problem, Reader, Related, Source, Spanned, Wrong, closest};
 
 /// What all files define below `[pool.NAME]`, say.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<T> Defined<T> {
         (kind, fix): (&str, &str),
         source: usize,
         table: &Reader<'_>,
-        one: impl Fn(Reader<'_>, &Found<&str>) -> T,
+        one: impl Fn(Reader<'_>, &Spanned<&str>) -> T,
     ) {
         let sink = table.sink();
         for (name, value) in table.entries() {

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::keys::{Key, Keys, Kind};
 use super::placement::label;
 use super::value_rules::{any, umask};
-use crate::document::{Found, Reader, Wrong, boolean, filled, integer, millis, one_of, text};
+use crate::document::{Reader, Spanned, Wrong, boolean, filled, integer, millis, one_of, text};
 
 /// Reads all keys of a table, and reports the unknown ones. What is wrong has been reported and is left out.
 pub(super) fn stored(table: &mut Reader<'_>, keys: &Keys) -> Value {
@@ -95,7 +95,7 @@ fn set(
     once: &str,
 ) -> Option<Value> {
     let mut all: Vec<String> = Vec::new();
-    for Found { value, span } in table.list(key, true, rule)? {
+    for Spanned { value, span } in table.list(key, true, rule)? {
         if all.contains(&value) {
             let what = format!("`{key}`: \"{value}\" is named twice");
             table.sink().report(span, what, once);

@@ -4,7 +4,7 @@ use super::defined::{Defined, unknown};
 use super::from_table::read;
 use super::keys::NOTIFY;
 use crate::definition::spec::job::JobSpec;
-use crate::document::{Found, Reader, Wrong};
+use crate::document::{Reader, Spanned, Wrong};
 use crate::notify::TargetSpec;
 
 /// A target as a file defines it.
@@ -45,12 +45,12 @@ impl Targets {
     }
 }
 
-fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
+fn read_target(mut table: Reader<'_>, name: &Spanned<&str>) -> TargetSpec {
     let sink = table.sink();
     let mut spec: TargetSpec = read(&mut table, NOTIFY);
     spec.on.sort_unstable();
     spec.on.dedup();
-    if let Some(found) = table.raw("on").filter(Found::is_empty_list) {
+    if let Some(found) = table.raw("on").filter(Spanned::is_empty_list) {
         sink.report(
             found.span,
             "`on`: it is empty, so nothing would ever be sent",

@@ -7,7 +7,7 @@ use crate::definition::fill::placeholders::OWN;
 use crate::definition::spec::job::JobSpec;
 use crate::definition::spec::names::is_param_name;
 use crate::definition::spec::params::ParamSpec;
-use crate::document::{Found, Reader};
+use crate::document::{Reader, Spanned};
 
 /// Reads the parameters of a job.
 pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
@@ -29,7 +29,7 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
     }
 }
 
-fn one(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
+fn one(mut table: Reader<'_>, name: &Spanned<&str>) -> ParamSpec {
     let sink = table.sink();
     if !is_param_name(name.value) {
         sink.report(

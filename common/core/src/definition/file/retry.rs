@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::document::{Found, Reader, duration};
+use crate::document::{Reader, Spanned, duration};
 use crate::retry::Retry;
 
 /// What the table may hold.
@@ -16,7 +16,7 @@ pub(super) fn settle(within: &mut Reader<'_>, retry: &mut Retry, base: Duration)
         retry.base = base;
     }
     match given("cap") {
-        Some(Found { value, span }) if value < retry.base => within.sink().report(
+        Some(Spanned { value, span }) if value < retry.base => within.sink().report(
             span,
             "`cap`: it is below `base`",
             "make the cap at least as long as the base",

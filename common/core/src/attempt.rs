@@ -20,7 +20,7 @@ pub struct LeaseIdentity {
 
 crate::words! {
     /// What made a run.
-    Kind {
+    RunKind {
         /// A due instant of the schedule.
         Scheduled = "scheduled",
         /// A person, or a program.
@@ -52,7 +52,7 @@ pub struct Claimed {
     pub job_id: String,
     /// The revision of the definition that it runs.
     pub rev: i64,
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Its number among the runs of its firing, from 0.
     pub instance: i32,
     /// How many runs its firing made.
