@@ -11,10 +11,7 @@ const NOW: Duration = Duration::ZERO;
 fn tasks(lines: &[&str]) -> Vec<Task> {
     let one = |line: &&str| {
         let (name, rest) = line.split_once(':').unwrap();
-        let at = Place {
-            file: "f".into(),
-            line: 1,
-        };
+        let at = Place::new("f", 1);
         let mut task = Task::new(name, at.clone(), Action::Nothing);
         task.member.provides.push((name.to_owned(), at.clone()));
         for word in rest.split_whitespace() {

@@ -21,10 +21,7 @@ pub fn functions(path: &str, text: &str, selection: &Selection) -> Vec<Task> {
         let Some(header) = rcorder::header(&file, &block, first) else {
             continue;
         };
-        let at = Place {
-            file: file.clone(),
-            line,
-        };
+        let at = Place::new(file.clone(), line);
         let action = Action::Function {
             file: path.to_owned(),
             name: name.to_owned(),

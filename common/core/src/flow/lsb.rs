@@ -43,10 +43,7 @@ pub(super) fn header(
         if line.trim_end() == END {
             return Ok(Some(header));
         }
-        let at = Place {
-            file: file.clone(),
-            line: number,
-        };
+        let at = Place::new(file.clone(), number);
         // The block is nothing but comments.
         let Some(comment) = line.strip_prefix('#') else {
             break;
@@ -56,10 +53,7 @@ pub(super) fn header(
         }
     }
     Err(Malformed {
-        at: Place {
-            file: file.clone(),
-            line: begin,
-        },
+        at: Place::new(file.clone(), begin),
         what: format!("`{BEGIN}` has no `{END}`"),
         fix: format!("put `{END}` on a line of its own after the last comment line of the block"),
     })

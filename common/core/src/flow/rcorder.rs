@@ -63,10 +63,7 @@ pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> 
         if code && !ordered {
             continue;
         }
-        let at = Place {
-            file: file.clone(),
-            line: number,
-        };
+        let at = Place::new(file.clone(), number);
         add(found.get_or_insert_default(), &annotation, &at);
     }
     found.map(|mut header| {

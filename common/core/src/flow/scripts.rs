@@ -71,10 +71,7 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
             found.extend(lsb::misspelt(&s.path, &s.text));
             if !s.executable && is_script(s, selection) {
                 found.push(Malformed {
-                    at: Place {
-                        file: s.path.as_str().into(),
-                        line: 1,
-                    },
+                    at: Place::new(s.path.as_str(), 1),
                     what: "it has no run bit and is left out".to_owned(),
                     fix: format!("chmod +x {}", s.path),
                 });
@@ -93,10 +90,7 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
     let unused = tasks().find(|(script, by_header)| !by_header && numbered(script));
     if let (false, Some((script, _))) = (ordered || chosen, unused) {
         found.push(Malformed {
-            at: Place {
-                file: script.path.as_str().into(),
-                line: 1,
-            },
+            at: Place::new(script.path.as_str(), 1),
             what: "the numbers in the names are not used: not all scripts are numbered, or some have annotations".to_owned(),
             fix: "number all of them, or annotate all of them".to_owned(),
         });
@@ -113,10 +107,7 @@ fn is_script(script: &Script, selection: &Selection) -> bool {
 /// The task, and whether the script says itself what it comes after.
 fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, Malformed> {
     let file: Arc<str> = script.path.as_str().into();
-    let at = Place {
-        file: file.clone(),
-        line: 1,
-    };
+    let at = Place::new(file.clone(), 1);
     let rcorder = rcorder::header(&file, &script.text, 1);
     let by_rcorder = rcorder.as_ref().is_some_and(Header::orders);
     let lsb = match by_rcorder {

@@ -117,10 +117,7 @@ impl Malformed {
     ) -> Option<Self> {
         let meant = closest(key, keys.iter().copied())?;
         Some(Self {
-            at: Place {
-                file: file.into(),
-                line,
-            },
+            at: Place::new(file, line),
             what: format!("`{key}` is not {what}"),
             fix: format!("write `# {meant}:`"),
         })

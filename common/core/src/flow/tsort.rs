@@ -15,10 +15,7 @@ pub fn add_pairs(tasks: &mut Vec<Task>, file: &str, text: &str, create: bool) ->
     let file: Arc<str> = file.into();
     let mut words = Vec::new();
     for (line, number) in text.lines().zip(1..) {
-        let at = Place {
-            file: file.clone(),
-            line: number,
-        };
+        let at = Place::new(file.clone(), number);
         words.extend(line.split_whitespace().map(|w| (w, at.clone())));
     }
     if let (1, Some((word, at))) = (words.len() % 2, words.last()) {

@@ -15,6 +15,13 @@ pub struct Place {
     pub line: u32,
 }
 
+impl Place {
+    pub fn new(file: impl Into<Arc<str>>, line: u32) -> Self {
+        let file = file.into();
+        Self { file, line }
+    }
+}
+
 fn as_text<S: Serializer>(text: &Arc<str>, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(text)
 }

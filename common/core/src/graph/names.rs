@@ -40,7 +40,7 @@ pub(super) fn providers<'m>(members: &[&'m Member]) -> BTreeMap<&'m str, Provide
             if !providers.contains_key(name.as_str()) {
                 let at = member.provides.first().map(|(_, at)| at.clone());
                 let file = member.name.clone();
-                let at = at.unwrap_or(Place { file, line: 1 });
+                let at = at.unwrap_or(Place::new(file, 1));
                 aliases.entry(name).or_default().push((task, at));
             }
         }

@@ -5,10 +5,7 @@ use super::*;
 /// `name: +provided >required ~after <before xconflicting`
 fn member(text: &str) -> Member {
     let (name, rest) = text.split_once(':').unwrap();
-    let at = Place {
-        file: format!("{name}.sh").into(),
-        line: 7,
-    };
+    let at = Place::new(format!("{name}.sh"), 7);
     let mut member = Member {
         name: name.into(),
         provides: vec![(name.to_owned(), at.clone())],

@@ -88,12 +88,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     jobs.push(Imported {
                         name: draft.name.clone(),
                         file: file.name.clone(),
-                        line: 0,
                         schedule,
                         timezone,
-                        user: None,
                         never,
-                        nodes: Vec::new(),
+                        ..Imported::default()
                     });
                     report.jobs += 1;
                     pieces.push(Piece::Job(Box::new(draft)));

@@ -28,7 +28,7 @@ pub struct Import {
 }
 
 /// What became a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// The job's name, once among all.
     pub name: String,

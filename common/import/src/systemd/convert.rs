@@ -91,8 +91,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
                 schedule,
                 timezone: zone,
                 user,
-                never: false,
-                nodes: Vec::new(),
+                ..Imported::default()
             });
             report.jobs += 1;
             pieces.push(Piece::Job(Box::new(draft)));

@@ -46,6 +46,7 @@ pub struct Window {
 
 farmhand_core::words! {
     /// What came out for a job.
+    #[derive(Default)]
     Verdict {
         /// Each instant of the one is one of the other.
         Same = "the same",
@@ -56,6 +57,7 @@ farmhand_core::words! {
         /// No log of a node where it would run has the time of its instants.
         NoLog = "no log",
         /// Neither has an instant.
+        #[default]
         NotDue = "not due",
         /// It runs at the boots of its nodes, which are not compared.
         AtBoot = "at boot",
@@ -74,7 +76,7 @@ pub struct Single {
 }
 
 /// A job's comparison.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Compared {
     pub job_id: String,
     pub both: u64,
@@ -205,13 +207,7 @@ pub fn compare(
         }
         compared.push(Compared {
             job_id: job.job_id.clone(),
-            both: 0,
-            only_cron: Vec::new(),
-            only_farm: Vec::new(),
-            outside: 0,
-            without_log: BTreeSet::new(),
-            ran_as: BTreeSet::new(),
-            verdict: Verdict::NotDue,
+            ..Compared::default()
         });
     }
     let mut started: Vec<&Started> = log.started.iter().collect();

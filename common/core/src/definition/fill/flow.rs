@@ -22,10 +22,7 @@ impl FlowSpec {
 
     /// The tasks of the job file, in the order of their names. Places say the task and no line.
     pub fn tasks(&self) -> Vec<Task> {
-        let place = |name: &str| Place {
-            file: name.into(),
-            line: 0,
-        };
+        let place = |name: &str| Place::new(name, 0);
         self.tasks
             .iter()
             .map(|(name, spec)| task(name, spec, |_, _| place(name)))
