@@ -294,6 +294,21 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The tables among them, each with its name. What is none is reported as one of this kind.
+    pub fn tables(&self, kind: &str, fix: &str) -> Vec<(Spanned<&'a str>, Reader<'a>)> {
+        let mut tables = Vec::new();
+        for (name, value) in self.entries() {
+            match value.value.as_table() {
+                Some(table) => tables.push((name, Reader::new(vec![table], self.sink))),
+                None => {
+                    let what = format!("{kind} `{}`: expected a table", name.value);
+                    self.sink.report(value.span, what, fix);
+                }
+            }
+        }
+        tables
+    }
+
     /// Reports the keys that were never asked for. `hints` maps words from elsewhere to what is meant here.
     pub fn finish(&self, hints: &[(&str, &str)]) {
         for layer in &self.layers {

@@ -25,19 +25,14 @@ impl<T> Defined<T> {
         table: &Reader<'_>,
         one: impl Fn(Reader<'_>, &Spanned<&str>) -> T,
     ) {
-        let sink = table.sink();
-        for (name, value) in table.entries() {
-            // A calendar's name leaves no file.
-            if kind != "calendar" && !is_resource_name(name.value) {
-                let what = format!("`{}` is not a valid {kind} name", name.value);
-                sink.report(name.span.clone(), what, NAME_RULE);
-            }
-            let Some(own) = value.value.as_table() else {
-                let what = format!("{kind} `{}`: expected a table", name.value);
-                sink.report(value.span, what, fix);
-                continue;
-            };
-            let defined = one(Reader::new(vec![own], sink), &name);
+        // A calendar's name leaves no file.
+        let odd = |name: &Spanned<&str>| kind != "calendar" && !is_resource_name(name.value);
+        for name in table.entries().map(|(name, _)| name).filter(odd) {
+            let what = format!("`{}` is not a valid {kind} name", name.value);
+            table.sink().report(name.span, what, NAME_RULE);
+        }
+        for (name, own) in table.tables(kind, fix) {
+            let defined = one(own, &name);
             let all = self.0.entry(name.value.to_owned()).or_default();
             all.push((defined, source, name.span));
         }

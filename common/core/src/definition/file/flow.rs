@@ -51,18 +51,9 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
     let mut flow = FlowSpec::default();
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut places: BTreeMap<String, Spans> = BTreeMap::new();
-    for (name, value) in tasks.entries() {
-        let Some(table) = value.value.as_table() else {
-            let what = format!("task `{}`: expected a table", name.value);
-            sink.report(
-                value.span,
-                what,
-                "write [job.JOB.task.NAME] and its keys below it",
-            );
-            continue;
-        };
+    for (name, table) in tasks.tables("task", "write [job.JOB.task.NAME] and its keys below it") {
         let mut found = vec![("", 0, name.span.clone())];
-        let read = read_task(Reader::new(vec![table], sink), &mut found, pools);
+        let read = read_task(table, &mut found, pools);
         let pool = read.pool.clone();
         flow.pools
             .extend(pool.and_then(|name| pools.size(&name).map(|size| (name, size))));

@@ -14,17 +14,9 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(params) = job.table("params") else {
         return;
     };
-    let sink = params.sink();
-    for (name, value) in params.entries() {
-        let Some(table) = value.value.as_table() else {
-            sink.report(
-                value.span,
-                format!("parameter `{}`: expected a table", name.value),
-                "for example since = { type = \"duration\", default = \"5m\" }",
-            );
-            continue;
-        };
-        let param = one(Reader::new(vec![table], sink), &name);
+    let example = "for example since = { type = \"duration\", default = \"5m\" }";
+    for (name, table) in params.tables("parameter", example) {
+        let param = one(table, &name);
         spec.params.insert(name.value.to_owned(), param);
     }
 }
