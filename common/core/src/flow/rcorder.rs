@@ -9,40 +9,25 @@ use crate::graph::{Place, Reference, Relation};
 /// What a misspelt annotation may have been meant to be.
 const KEYS: [&str; 6] = ["PROVIDE", "REQUIRE", "BEFORE", "KEYWORD", "LOCK", "CONFLICTS"];
 
-/// One annotation line.
-enum Line<'t> {
-    Provide(&'t str),
-    Require(&'t str),
-    Before(&'t str),
-    Keyword(&'t str),
-    Lock(&'t str),
-    Conflicts(&'t str),
-}
-
-fn annotation(line: &str) -> Option<Line<'_>> {
+/// What an annotation is about, and its names.
+fn annotation(line: &str) -> Option<(&'static str, &str)> {
     let rest = line.strip_prefix('#')?.trim_start();
     let (key, names) = rest.split_once(':')?;
-    Some(match key {
-        "PROVIDE" | "PROVIDES" => Line::Provide(names),
-        "REQUIRE" | "REQUIRES" => Line::Require(names),
-        "BEFORE" => Line::Before(names),
-        "KEYWORD" | "KEYWORDS" => Line::Keyword(names),
-        "LOCK" | "LOCKS" => Line::Lock(names),
-        "CONFLICT" | "CONFLICTS" => Line::Conflicts(names),
+    let key = match key {
+        "PROVIDE" | "PROVIDES" => "PROVIDE",
+        "REQUIRE" | "REQUIRES" => "REQUIRE",
+        "BEFORE" => "BEFORE",
+        "KEYWORD" | "KEYWORDS" => "KEYWORD",
+        "LOCK" | "LOCKS" => "LOCK",
+        "CONFLICT" | "CONFLICTS" => "CONFLICTS",
         _ => return None,
-    })
+    };
+    Some((key, names))
 }
 
 /// Whether a line is an annotation.
 pub fn is_annotation(line: &str) -> bool {
     annotation(line).is_some()
-}
-
-impl Line<'_> {
-    /// Whether it says what comes before what, or names something that does.
-    fn orders(&self) -> bool {
-        matches!(self, Self::Provide(_) | Self::Require(_) | Self::Before(_))
-    }
 }
 
 /// The first block of annotations of a text whose first line has number `first`; other comments may stand
@@ -51,7 +36,7 @@ pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> 
     let mut found: Option<Header> = None;
     let (mut code, mut ordered) = (false, false);
     for (line, number) in text.lines().zip(first..) {
-        let Some(annotation) = annotation(line) else {
+        let Some((key, names)) = annotation(line) else {
             let comment = line.starts_with('#');
             if ordered && !comment {
                 break;
@@ -59,12 +44,13 @@ pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> 
             code |= !comment && !line.trim().is_empty();
             continue;
         };
-        ordered |= annotation.orders();
+        // It says what comes before what, or names something that does.
+        ordered |= matches!(key, "PROVIDE" | "REQUIRE" | "BEFORE");
         if code && !ordered {
             continue;
         }
         let at = Place::new(file.clone(), number);
-        add(found.get_or_insert_default(), &annotation, &at);
+        add(found.get_or_insert_default(), key, names, &at);
     }
     found.map(|mut header| {
         header.stop = header.start.iter().map(reversed).collect();
@@ -72,28 +58,20 @@ pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> 
     })
 }
 
-fn add(header: &mut Header, line: &Line<'_>, at: &Place) {
-    let (relation, names) = match line {
-        Line::Require(names) => (Relation::Requires, names),
-        Line::Before(names) => (Relation::Before, names),
-        Line::Conflicts(names) => (Relation::Conflicts, names),
-        Line::Lock(names) => {
-            let names = names.split_whitespace().map(str::to_owned);
-            return extend(&mut header.locks, names);
-        }
-        Line::Provide(names) => {
-            let names = names.split_whitespace().map(|n| (n.to_owned(), at.clone()));
-            return extend(&mut header.provides, names);
-        }
-        Line::Keyword(names) => {
-            let names = names.split_whitespace().map(str::to_owned);
-            return extend(&mut header.keywords, names);
-        }
+fn add(header: &mut Header, key: &str, names: &str, at: &Place) {
+    let names = names.split_whitespace();
+    let relation = match key {
+        "PROVIDE" => return extend(&mut header.provides, names.map(|n| (n.to_owned(), at.clone()))),
+        "KEYWORD" => return extend(&mut header.keywords, names.map(str::to_owned)),
+        "LOCK" => return extend(&mut header.locks, names.map(str::to_owned)),
+        "REQUIRE" => Relation::Requires,
+        "BEFORE" => Relation::Before,
+        _ => Relation::Conflicts,
     };
-    let references = names
-        .split_whitespace()
-        .map(|n| reference(relation, n, false, at));
-    extend(&mut header.start, references);
+    extend(
+        &mut header.start,
+        names.map(|n| reference(relation, n, false, at)),
+    );
 }
 
 /// Lines before the first line of code that look like annotations and are none. The first line has number `first`.

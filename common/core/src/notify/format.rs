@@ -113,6 +113,16 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// What a service calls trouble, a warning, its end, and the rest.
+    fn graded<T>(&self, trouble: T, warning: T, recovery: T, other: T) -> T {
+        match self.event {
+            Topic::Failure | Topic::Deadline => trouble,
+            Topic::Takeover | Topic::Slow => warning,
+            Topic::Recovery => recovery,
+            Topic::Test | Topic::Other => other,
+        }
+    }
+
     fn slack(&self) -> String {
         // As Slack asks for it: these begin links and entities.
         let escaped = |text: &str| {
@@ -128,12 +138,7 @@ impl<'a> Parts<'a> {
     }
 
     fn teams(&self) -> Value {
-        let colour = match self.event {
-            Topic::Failure | Topic::Deadline => "Attention",
-            Topic::Recovery => "Good",
-            Topic::Takeover | Topic::Slow => "Warning",
-            Topic::Test | Topic::Other => "Default",
-        };
+        let colour = self.graded("Attention", "Warning", "Good", "Default");
         let facts: Vec<Value> = (self.facts().iter())
             .map(|(title, fact)| json!({"title": title, "value": fact}))
             .collect();
@@ -170,11 +175,7 @@ impl<'a> Parts<'a> {
         let key = key.filter(|key| !key.is_empty()).ok_or(
             "its URL has no key: in `webhook_file`, write https://events.pagerduty.com/v2/enqueue?routing_key=KEY",
         )?;
-        let severity = match self.event {
-            Topic::Failure | Topic::Deadline => "error",
-            Topic::Takeover | Topic::Slow => "warning",
-            Topic::Recovery | Topic::Test | Topic::Other => "info",
-        };
+        let severity = self.graded("error", "warning", "info", "info");
         let links = self.runbook().map(|url| json!({"href": url, "text": "Runbook"}));
         let body = json!({
             "routing_key": key,
@@ -224,11 +225,7 @@ impl<'a> Parts<'a> {
                 )
             })
             .collect();
-        let priority = match self.event {
-            Topic::Failure | Topic::Deadline => "P2",
-            Topic::Takeover | Topic::Slow => "P4",
-            Topic::Recovery | Topic::Test | Topic::Other => "P5",
-        };
+        let priority = self.graded("P2", "P4", "P5", "P5");
         let body = json!({
             "message": cut(self.text, MESSAGE),
             "alias": self.key(),
@@ -247,12 +244,13 @@ impl<'a> Parts<'a> {
         if topic.is_empty() {
             return Err("its URL has no topic: write https://ntfy.sh/TOPIC".to_owned());
         }
-        let (priority, tag) = match self.event {
-            Topic::Failure | Topic::Deadline => (4, "rotating_light"),
-            Topic::Recovery => (3, "white_check_mark"),
-            Topic::Takeover | Topic::Slow => (3, "warning"),
-            Topic::Test | Topic::Other => (3, "information_source"),
-        };
+        let priority = self.graded(4, 3, 3, 3);
+        let tag = self.graded(
+            "rotating_light",
+            "warning",
+            "white_check_mark",
+            "information_source",
+        );
         let mut body = json!({
             "topic": topic,
             "title": format!("{}: {}", self.get("job").unwrap_or("Farmhand"), self.event),

@@ -78,21 +78,11 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 store: &mut store,
             };
             match reading.draft() {
-                Ok(Read {
-                    mut draft,
-                    schedule,
-                    timezone,
-                    never,
-                }) => {
+                Ok((mut draft, mut imported)) => {
                     draft.name = names.unique(&draft.name);
-                    jobs.push(Imported {
-                        name: draft.name.clone(),
-                        file: file.name.clone(),
-                        schedule,
-                        timezone,
-                        never,
-                        ..Imported::default()
-                    });
+                    imported.name.clone_from(&draft.name);
+                    imported.file.clone_from(&file.name);
+                    jobs.push(imported);
                     report.jobs += 1;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
@@ -135,17 +125,8 @@ fn items(object: &Value) -> Vec<&Value> {
 
 type Refused = (String, &'static str);
 
-struct Read {
-    draft: Draft,
-    /// As written.
-    schedule: String,
-    timezone: String,
-    /// It names a day that never comes.
-    never: bool,
-}
-
 impl Reading<'_> {
-    fn draft(&mut self) -> Result<Read, Refused> {
+    fn draft(&mut self) -> Result<(Draft, Imported), Refused> {
         let spec = &self.object["spec"];
         let job = &spec["jobTemplate"]["spec"];
         let pod = &job["template"]["spec"];
@@ -227,12 +208,13 @@ impl Reading<'_> {
         }
         self.container(pod, &mut draft)?;
         self.limits(job, pod, &mut draft);
-        Ok(Read {
-            draft,
+        let imported = Imported {
             schedule: written.to_owned(),
             timezone: timezone.to_owned(),
             never,
-        })
+            ..Imported::default()
+        };
+        Ok((draft, imported))
     }
 
     /// What runs.

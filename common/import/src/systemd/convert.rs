@@ -63,16 +63,9 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
             &mut store,
         );
         let (several, mut lock) = (made.len() > 1, None);
-        for Made {
-            schedule,
-            line,
-            zone,
-            years,
-            user,
-            mut draft,
-        } in made
-        {
+        for (mut imported, years, mut draft) in made {
             draft.name = names.unique(&draft.name);
+            imported.name.clone_from(&draft.name);
             if let [_, _, ..] = years[..] {
                 let name = format!("{}-years", draft.name);
                 draft.texts("calendars", std::slice::from_ref(&name));
@@ -84,15 +77,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
             if several {
                 draft.texts("locks", &[lock.get_or_insert_with(|| draft.name.clone()).clone()]);
             }
-            jobs.push(Imported {
-                name: draft.name.clone(),
-                file: timer.timer.name.clone(),
-                line,
-                schedule,
-                timezone: zone,
-                user,
-                ..Imported::default()
-            });
+            jobs.push(imported);
             report.jobs += 1;
             pieces.push(Piece::Job(Box::new(draft)));
         }
@@ -118,22 +103,13 @@ fn report_of(file: &File) -> Report {
     report
 }
 
-struct Made {
-    schedule: String,
-    line: usize,
-    zone: String,
-    years: Years,
-    user: Option<String>,
-    draft: Draft,
-}
-
 fn one(
     timer: &Timer,
     machine: &Machine<'_>,
     user: &str,
     (report, of_service): (&mut Report, Option<&mut Report>),
     store: &mut Store,
-) -> Vec<Made> {
+) -> Vec<(Imported, Years, Draft)> {
     let File { unit: name, text, .. } = &timer.timer;
     if text.is_empty() {
         report.note(0, "it is masked (empty, or a link to /dev/null), so it is no job");
@@ -219,14 +195,15 @@ fn one(
         // By it `import verify` knows the unit's starts in a log.
         draft.texts("tags", std::slice::from_ref(&starts));
         body.write(&mut draft, store);
-        Made {
-            schedule: group.written,
+        let imported = Imported {
+            file: timer.timer.name.clone(),
             line: group.line,
-            zone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
-            years: group.years,
+            schedule: group.written,
+            timezone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
             user: body.user.clone(),
-            draft,
-        }
+            ..Imported::default()
+        };
+        (imported, group.years, draft)
     });
     made.collect()
 }
