@@ -90,7 +90,7 @@ async fn another_site_cannot_act_with_a_browsers_cookie() {
     let row = f.recorded("cross_site").await;
     assert_eq!((&row["token"], &row["path"]), (&"person".into(), &path.into()));
     let paused = "SELECT paused FROM farmhand.job WHERE job_id = 'daily'";
-    assert!(!f.farm.sql.query_one(paused, &[]).await.unwrap().get::<_, bool>(0));
+    assert!(!f.farm.sql.value::<bool>(paused).await);
     assert_eq!(post(&[("Origin", "http://farm")]).await.status, 200);
     assert_eq!(post(&[("Sec-Fetch-Site", "same-origin")]).await.status, 200);
 
@@ -215,13 +215,7 @@ async fn names_are_data_for_the_database_the_log_and_the_headers() {
             assert!(reply.header("set-cookie").is_none(), "{path}: {reply:?}");
         }
     }
-    let jobs: i64 = f
-        .farm
-        .sql
-        .query_one("SELECT count(*) FROM farmhand.job", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let jobs: i64 = f.farm.sql.value("SELECT count(*) FROM farmhand.job").await;
     assert_eq!(jobs, 3);
     // Without a token the same ends in the log and in the events, and stays one line of plain characters.
     f.post("", "/api/v1/jobs/%0aERROR%20forged%1b%5b31m/pause", "")

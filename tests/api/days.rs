@@ -64,7 +64,7 @@ async fn a_page_whose_days_cannot_be_read_shows_all_else() {
              attempt, retries, takeovers, params, created_at, started_at, finished_at, first_due, last_due)
          SELECT nextval('farmhand.run_id_seq'), 'done', 1, 'submitted', 0, 1, now(),
              CASE n WHEN 1 THEN '294276-12-31 23:59:59+00' ELSE now() END, 'succeeded', 'holder', 1, 0, 0, '{}', now(), now(), now(), now(), now() FROM generate_series(1, 500) n";
-    f.farm.sql.batch_execute(sql).await.expect("the runs");
+    f.farm.exec(sql).await;
     let reply = f.get(&token, "/jobs/done").await;
     assert_eq!(reply.status, 200);
     for told in [
@@ -82,7 +82,7 @@ async fn the_page_of_a_job_that_only_a_newer_version_can_read_has_all_else() {
     let f = Fixture::new().await;
     let token = f.token("look", "viewer", "1h");
     let newer = "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{overlap}', '\"later\"') WHERE job_id = 'daily'";
-    f.farm.sql.batch_execute(newer).await.expect("a newer definition");
+    f.farm.exec(newer).await;
     let page = f.get(&token, "/jobs/daily").await;
     assert!(
         page.status == 200 && page.body.contains("newer version") && page.body.contains("job-explain"),

@@ -140,13 +140,7 @@ async fn files_are_previewed_applied_changed_and_pruned_within_their_source() {
     taken["source"] = json!("ops/other");
     f.post(&token, PATH, &taken.to_string()).await.json();
     let told = "SELECT detail->>'by' FROM farmhand.audit WHERE kind = 'job_applied' AND detail->>'from' = 'ops/other'";
-    let by: String = f
-        .farm
-        .sql
-        .query_one(told, &[])
-        .await
-        .expect("who moved it")
-        .get(0);
+    let by: String = f.farm.sql.value(told).await;
     assert!(by.starts_with("api:"), "{by}");
 }
 

@@ -124,14 +124,14 @@ async fn actions_that_wait_shut_nobody_out() {
     let lock = f.farm.database.client().await;
     let admin = f.farm.database.admin().await;
     let hold = "BEGIN; SELECT FROM farmhand.run_live FOR UPDATE";
-    lock.batch_execute(hold).await.expect("the run's row");
+    lock.exec(hold).await;
     let path = format!("/api/v1/runs/{run}/cancel");
     // As many as an agent does at once.
     let cancel = async || f.post(&operator, &path, "").await.status;
     let waiting = async || {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
             AND query LIKE '%cancel_requested = true%' AND pid <> pg_backend_pid()";
-        admin.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0)
+        admin.value::<i64>(sql).await
     };
     let asks = async {
         f.farm
@@ -143,7 +143,7 @@ async fn actions_that_wait_shut_nobody_out() {
         // It was never shown: the database is asked for it.
         let status = f.get(&other, ME).await.status;
         let still = waiting().await;
-        lock.batch_execute("ROLLBACK").await.expect("the lock is gone");
+        lock.exec("ROLLBACK").await;
         (status, still)
     };
     let (_, _, answered) = tokio::join!(cancel(), cancel(), asks);

@@ -15,7 +15,7 @@ async fn made(f: &Fixture, job: &str, due: i64, failed: i64) {
          SELECT nextval('farmhand.run_id_seq'), '{job}', 1, 'submitted', 0, 1, now(), now(), 'failed', 'holder', 'n1', 1, 1, 1, 0, 0,
              '{{}}', now(), now(), now() - interval '1 hour', now(), now() FROM generate_series(1, {failed})"
     );
-    f.farm.sql.batch_execute(&sql).await.expect("the runs");
+    f.farm.exec(&sql).await;
 }
 
 async fn counted(f: &Fixture, state: &str) -> i64 {
@@ -67,7 +67,7 @@ async fn runs_are_cancelled_by_what_they_have_in_common_and_previewed_first() {
         assert_eq!(f.farm.value::<i64>(sql).await, 1, "{sql}");
     }
     let told = "SELECT detail FROM farmhand.event WHERE kind = 'cancel_many' AND job_id = 'long'";
-    let told: Value = f.farm.sql.query_one(told, &[]).await.expect("the event").get(0);
+    let told: Value = f.farm.sql.value(told).await;
     assert_eq!(
         (&told["runs"], &told["chosen"]),
         (&json!(200), &json!("--job=long")),
@@ -153,7 +153,7 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     let said = "no run matches; there is nothing to do; 4 runs were run again already and are left out";
     assert_eq!((&none["runs"], &none["what"]), (&json!([]), &json!(said)));
     let failed = "SELECT max(run_id) FROM farmhand.run WHERE state = 'failed'";
-    let failed: i64 = f.farm.sql.query_one(failed, &[]).await.expect("a run").get(0);
+    let failed: i64 = f.farm.sql.value(failed).await;
     let twice = json!({"runs": [failed, failed]}).to_string();
     let once = f.post(&token, "/api/v1/runs/retry", &twice).await.json();
     assert_eq!(
@@ -162,7 +162,7 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
         "a run that is named twice: {once}"
     );
     let sql = "SELECT run_id FROM farmhand.run WHERE state = 'due' AND ready_at = 'infinity'";
-    let waits: i64 = f.farm.sql.query_one(sql, &[]).await.expect("a run").get(0);
+    let waits: i64 = f.farm.sql.value(sql).await;
     let named = json!({"runs": [waits]}).to_string();
     let refused: Value = f.post(&token, "/api/v1/runs/retry", &named).await.json();
     assert_eq!(
@@ -182,7 +182,7 @@ async fn an_error_in_the_middle_says_how_many_were_done() {
         DO $$ BEGIN EXECUTE format('CREATE TRIGGER fail BEFORE DELETE ON farmhand.run_live FOR EACH ROW
             WHEN (OLD.run_id = %s) EXECUTE FUNCTION public.fail()',
             (SELECT run_id FROM farmhand.run_live ORDER BY run_id DESC OFFSET 1050 LIMIT 1)); END $$";
-    f.farm.sql.batch_execute(sql).await.expect("a trigger");
+    f.farm.exec(sql).await;
     let choice = json!({"job": "long"}).to_string();
     let problem = f.post(&token, "/api/v1/runs/cancel", &choice).await.problem(500);
     assert_eq!(
@@ -233,7 +233,7 @@ async fn runs_are_found_and_cancelled_by_a_label_and_a_parameter() {
     made(&f, "long", 2, 0).await;
     let labelled = "UPDATE farmhand.job SET placement = ARRAY['{\"role\": \"batch\"}'::jsonb] WHERE job_id = 'long';
         UPDATE farmhand.run_live SET params = '{\"tenant\": 7}' WHERE run_id = (SELECT max(run_id) FROM farmhand.run_live)";
-    f.farm.sql.batch_execute(labelled).await.expect("a label");
+    f.farm.exec(labelled).await;
     let found = async |query: &str| {
         let list = f.get(&token, &format!("/api/v1/runs?{query}")).await.json();
         list["items"].as_array().expect("a list").len()
@@ -268,7 +268,7 @@ async fn a_choice_looks_through_a_bounded_number_of_runs_and_says_when_there_are
             0, '{}', now(), now(), now() - interval '1 hour', now(), now() FROM generate_series(1, 200001);
         RESET session_replication_role";
     let admin = f.farm.database.admin().await;
-    admin.batch_execute(sql).await.expect("the runs");
+    admin.exec(sql).await;
     let path = "/api/v1/runs/retry";
     let choice = json!({"job": "done", "state": ["failed"]}).to_string();
     let problem = f.post(&token, path, &choice).await.problem(409);
@@ -372,7 +372,7 @@ async fn the_page_lists_what_is_run_again_before_it_is() {
         .json();
     assert_eq!(preview["chosen"][0]["run_id"], newest, "{preview}");
     let off = "UPDATE farmhand.job SET enabled = false WHERE job_id = 'done'";
-    f.farm.sql.batch_execute(off).await.expect("disabled");
+    f.farm.exec(off).await;
     for path in [
         "/api/v1/runs/retry?preview=true".to_owned(),
         "/api/v1/runs/retry".to_owned(),

@@ -58,7 +58,7 @@ impl Behind {
 
     async fn is_paused(&self) -> bool {
         let sql = "SELECT paused FROM farmhand.job WHERE job_id = 'daily'";
-        self.f.farm.sql.query_one(sql, &[]).await.unwrap().get(0)
+        self.f.farm.sql.value(sql).await
     }
 }
 
@@ -133,7 +133,7 @@ async fn whom_the_proxy_signed_in_acts_by_name_within_their_role() {
     // Nobody gets more than the proxy's token has.
     assert_eq!(b.as_user("root").await.json()["role"], "operator");
     let sessions = "SELECT count(*) FROM farmhand.web_session";
-    let sessions: i64 = b.f.farm.sql.query_one(sessions, &[]).await.unwrap().get(0);
+    let sessions: i64 = b.f.farm.sql.value(sessions).await;
     assert_eq!(sessions, 0);
     b.f.farm.ok(&["token", "revoke", "sso"]);
     b.f.refused_soon("the proxy with a revoked token", async || {

@@ -129,11 +129,11 @@ async fn a_page_is_told_which_runs_changed() {
     let token = f.token("look", "viewer", "1h");
     // All that changes after `hello` is told: it comes when the agent has looked, and not before.
     let lock = "BEGIN; LOCK TABLE farmhand.job_seq IN ACCESS EXCLUSIVE MODE";
-    f.farm.sql.batch_execute(lock).await.expect("a lock");
+    f.farm.exec(lock).await;
     let mut listener = Listener::open(&f, &token, "/api/v1/stream", None).await;
     let early = timeout(Duration::from_millis(500), listener.next()).await;
     assert!(early.is_err(), "{early:?}");
-    f.farm.sql.batch_execute("COMMIT").await.expect("unlocked");
+    f.farm.exec("COMMIT").await;
     assert_eq!(listener.next().await.expect("a first event").kind, "hello");
     let run = f.farm.submit("done").await;
     let about = |e: &Event| {

@@ -320,11 +320,9 @@ impl Ear {
                     SOON,
                     async || {
                         let is = self.f.farm.agents[0].metric(name, &[label]).await;
-                        if (is - value).abs() < 1e-9 {
-                            Ok(())
-                        } else {
-                            Err(is.to_string())
-                        }
+                        ((is - value).abs() < 1e-9)
+                            .then_some(())
+                            .ok_or_else(|| is.to_string())
                     },
                 )
                 .await;
@@ -354,16 +352,12 @@ async fn commands_api_page_and_metrics_tell_each_situation_alike() {
                 .farm
                 .value("SELECT count(*) FROM farmhand.run_live WHERE started_at IS NOT NULL")
                 .await;
-            if running == 2 {
-                Ok(())
-            } else {
-                Err(running.to_string())
-            }
+            (running == 2).then_some(()).ok_or_else(|| running.to_string())
         })
         .await;
     let waits = long().await;
     let back = "UPDATE farmhand.run_live SET ready_at = now() - interval '22 minutes' WHERE state = 'due'";
-    ear.f.farm.sql.batch_execute(back).await.expect("it waits");
+    ear.f.farm.exec(back).await;
     ear.check(&Situation {
         name: "a pool is full",
         level: "attention",

@@ -1,8 +1,8 @@
 //! A login that is bound to its node acts for no other. Each attack is seen to succeed before the binding, and refused after it.
 
 use farmhand_tests::farm::{CALM, Farm, SOON};
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::connect;
-use tokio_postgres::Client;
 
 use super::logins::{Attacked, DENIED, refused};
 
@@ -54,7 +54,7 @@ const OPEN: &[&str] = &[
 
 async fn tried(client: &Client, statement: &str) -> Option<String> {
     let answer = client.batch_execute(&format!("BEGIN; {statement}")).await;
-    client.batch_execute("ROLLBACK").await.expect("a rollback");
+    client.exec("ROLLBACK").await;
     answer.err().map(|e| {
         e.as_db_error()
             .map_or(e.to_string(), |e| format!("{} {}", e.code().code(), e.message()))
@@ -63,25 +63,22 @@ async fn tried(client: &Client, statement: &str) -> Option<String> {
 
 async fn attacked() -> Attacked {
     let a = Attacked::new().await;
-    a.owner
-        .batch_execute(
-            "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
-                 SELECT n, n, 5, gen_random_uuid(), true, 3600000, now() + interval '1 hour', 4, '', now()
-                 FROM unnest('{n1,n2}'::text[]) n;
-             INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt,
-                 fence, claimed_at) VALUES (101, 'j', 1, 'submitted', now(), now(), 'running', 'n2', 5, 1, 7, now());
-             INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, node)
-                 VALUES (102, 'j', 1, 'submitted', now(), now(), NULL), (103, 'j', 1, 'submitted', now(), now(), 'n2');
-             INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
-                 ended_by, running_at, session, attempt, retries, takeovers, params, created_at, finished_at, first_due,
-                 last_due) VALUES (100, 'j', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 5, 1, 0, 0,
-                 '{}', now(), now(), now(), now());
-             INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint) VALUES (101, 1, now(), 'half');
-             INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
-                 VALUES (101, 1, 0, 'stdout', now(), now(), 'x')",
-        )
-        .await
-        .expect("two nodes and a run");
+    a.owner.exec(
+        "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
+             SELECT n, n, 5, gen_random_uuid(), true, 3600000, now() + interval '1 hour', 4, '', now()
+             FROM unnest('{n1,n2}'::text[]) n;
+         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt,
+             fence, claimed_at) VALUES (101, 'j', 1, 'submitted', now(), now(), 'running', 'n2', 5, 1, 7, now());
+         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, node)
+             VALUES (102, 'j', 1, 'submitted', now(), now(), NULL), (103, 'j', 1, 'submitted', now(), now(), 'n2');
+         INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+             ended_by, running_at, session, attempt, retries, takeovers, params, created_at, finished_at, first_due,
+             last_due) VALUES (100, 'j', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 5, 1, 0, 0,
+             '{}', now(), now(), now(), now());
+         INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint) VALUES (101, 1, now(), 'half');
+         INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+             VALUES (101, 1, 0, 'stdout', now(), now(), 'x')"
+    ).await;
     a
 }
 
@@ -97,9 +94,8 @@ async fn a_bound_login_acts_for_no_other_node_and_no_other_login_for_its_node() 
         );
     }
     a.operator
-        .batch_execute("SELECT farmhand.bind_node('n1', 'farm_n1', 'anna')")
-        .await
-        .expect("an operator binds");
+        .exec("SELECT farmhand.bind_node('n1', 'farm_n1', 'anna')")
+        .await;
     // A bound login against a node that nobody is bound to.
     let mut open = Vec::new();
     for (goal, statement) in ATTACKS {
@@ -110,11 +106,8 @@ async fn a_bound_login_acts_for_no_other_node_and_no_other_login_for_its_node() 
     }
     assert!(open.is_empty(), "by a bound login: {open:#?}");
     a.operator
-        .batch_execute(
-            "SELECT farmhand.unbind_node('n1'); SELECT farmhand.bind_node('n2', 'farm_n2', 'anna')",
-        )
-        .await
-        .expect("an operator binds");
+        .exec("SELECT farmhand.unbind_node('n1'); SELECT farmhand.bind_node('n2', 'farm_n2', 'anna')")
+        .await;
     // An unbound login against a bound node. Other nodes are still its to open.
     for (goal, statement) in ATTACKS.iter().filter(|(goal, _)| *goal != "open another node") {
         let said = tried(&as_a, statement).await.unwrap_or_default();
@@ -165,9 +158,8 @@ async fn only_operators_bind_and_what_they_do_is_in_the_audit() {
     )
     .await;
     a.operator
-        .batch_execute("SELECT farmhand.bind_node('n1', 'farm_n1', 'anna')")
-        .await
-        .expect("an operator binds");
+        .exec("SELECT farmhand.bind_node('n1', 'farm_n1', 'anna')")
+        .await;
     let noted =
         "SELECT role || ' ' || actor || ' ' || address FROM farmhand.audit WHERE kind = 'changed_node_login'";
     assert_eq!(
@@ -190,9 +182,7 @@ async fn only_operators_bind_and_what_they_do_is_in_the_audit() {
     .await;
     // Who sets a role is still who has logged in.
     let as_b = connect(&a.test.url_as("farm_n2")).await;
-    as_b.batch_execute("SET ROLE farmhand_agent")
-        .await
-        .expect("it is a member");
+    as_b.exec("SET ROLE farmhand_agent").await;
     refused(
         &as_b,
         "UPDATE farmhand.node SET slots = 0 WHERE address = 'n1'",

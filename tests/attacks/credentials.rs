@@ -34,7 +34,7 @@ async fn server(password: &str) -> PrivateServer {
         "local all all trust\nhost all keeper 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
     fs::write(server.data().join("pg_hba.conf"), hba).expect("pg_hba.conf");
     let made = format!("CREATE ROLE keeper LOGIN PASSWORD '{password}' IN ROLE farmhand_agent");
-    server.admin().await.batch_execute(&made).await.expect("a login");
+    server.admin().await.exec(&made).await;
     server.reload().await;
     server
 }
@@ -190,14 +190,8 @@ async fn no_credential_is_in_a_command_line_a_log_a_table_a_page_or_a_jobs_envir
     );
     let failed = farm.submit("fails").await;
     farm.over(failed, SOON).await;
-    farm.eventually("the webhook was tried", SOON, async || {
-        let tried = "SELECT count(*) FROM farmhand.notification WHERE tries > 0";
-        match farm.value::<i64>(tried).await {
-            0 => Err("not yet".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
+    farm.becomes_some(SOON, "SELECT count(*) FROM farmhand.notification WHERE tries > 0")
+        .await;
 
     let sought = [MARK, token.as_str()];
     for process in farm.processes() {

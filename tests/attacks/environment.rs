@@ -83,7 +83,7 @@ async fn a_function_in_a_definitions_environment_replaces_no_command() {
     assert!(said.contains("`BASH_FUNC_date%%`"), "{said}");
     let past = r#"UPDATE farmhand.job_revision
                   SET spec = spec || '{"env": {"BASH_FUNC_date%%": "() { echo stolen; }"}}'"#;
-    farm.sql.batch_execute(past).await.expect("a row past the client");
+    farm.exec(past).await;
     let run = farm.submit("a").await;
     let done = farm.over(run, SOON).await;
     assert_eq!(farm.output(run, done.attempt).await, "", "nothing was executed");

@@ -32,13 +32,12 @@ async fn a_targets_file_is_an_entry_of_the_secrets_directory_and_nothing_else() 
     ] {
         let spec = json!({"webhook": hook.url(&format!("/{name}")), "headers_file": file, "on": ["failure"]});
         operator
-            .execute(
+            .exec_with(
                 "INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)
                  VALUES ($1, $2, '', 'x', now())",
                 &[&name, &spec],
             )
-            .await
-            .expect("a target by SQL");
+            .await;
         let _ = farm.farmhand(&["notify", "test", name]);
     }
     farm.eventually("the honest one arrives, the others are tried", SOON, async || {

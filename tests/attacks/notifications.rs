@@ -68,16 +68,15 @@ async fn rows_that_would_silence_every_notification_are_refused() {
 async fn a_target_that_cannot_be_read_is_left_out_and_the_others_are_told() {
     let a = Attacked::new().await;
     a.owner
-        .batch_execute(
+        .exec(
             "DO $$ DECLARE c record; BEGIN
-                 FOR c IN SELECT conname, conrelid::regclass AS rel FROM pg_constraint WHERE contype = 'c'
-                     AND conrelid IN ('farmhand.notify_target'::regclass, 'farmhand.notification'::regclass) LOOP
-                     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.rel, c.conname);
-                 END LOOP;
-             END $$",
+             FOR c IN SELECT conname, conrelid::regclass AS rel FROM pg_constraint WHERE contype = 'c'
+                 AND conrelid IN ('farmhand.notify_target'::regclass, 'farmhand.notification'::regclass) LOOP
+                 EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.rel, c.conname);
+             END LOOP;
+         END $$",
         )
-        .await
-        .expect("no constraints");
+        .await;
     for (name, spec) in [
         ("broken", r#"{"email": "x"}"#),
         (
@@ -89,15 +88,14 @@ async fn a_target_that_cannot_be_read_is_left_out_and_the_others_are_told() {
         a.operator.batch_execute(&target(name, spec)).await.expect(spec);
     }
     a.owner
-        .batch_execute(
+        .exec(
             "INSERT INTO farmhand.notify_edge (job_id, target) SELECT 'j', name FROM farmhand.notify_target;
-             INSERT INTO farmhand.notification (target, channel, topic, job_id, key, body) VALUES
-                 ('broken', 'email', 'failure', 'j', 'k', '{}'), ('ops', 'email', 'of_tomorrow', NULL, 'k', '{}');
-             INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
-                 LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h",
+         INSERT INTO farmhand.notification (target, channel, topic, job_id, key, body) VALUES
+             ('broken', 'email', 'failure', 'j', 'k', '{}'), ('ops', 'email', 'of_tomorrow', NULL, 'k', '{}');
+         INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+             LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h",
         )
-        .await
-        .expect("a failure");
+        .await;
     let db = a.test.agent_db().await;
     let settled = settle(&db, &[]).await.expect("the notes are settled");
     assert_eq!(

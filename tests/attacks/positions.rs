@@ -201,17 +201,16 @@ async fn each_login_is_refused_what_is_beyond_its_role() {
     // Roles belong to the cluster, which tests share.
     let _ = admin.batch_execute("CREATE ROLE farm_table LOGIN").await;
     admin
-        .batch_execute(
+        .exec(
             "CREATE SCHEMA shop AUTHORIZATION farm_table;
              CREATE TABLE shop.orders (id bigint PRIMARY KEY, sent_at timestamptz);
              ALTER TABLE shop.orders OWNER TO farm_table;
              GRANT SELECT, UPDATE ON shop.orders TO farm_agent;
              GRANT USAGE ON SCHEMA shop TO farm_agent",
         )
-        .await
-        .expect("a table of somebody else");
+        .await;
     make_team(&a.test).await;
-    a.owner.batch_execute(TEAM).await.expect("a team");
+    a.owner.exec(TEAM).await;
     let mut open = Vec::new();
     for (position, goal, statement, code) in ATTACKS {
         let login = match *position {

@@ -20,11 +20,8 @@ const RESTRICT: &str = "INSERT INTO farmhand.restriction (kind, name, jobs, set_
 async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
     let a = Attacked::new().await;
     make_team(&a.test).await;
-    a.owner.batch_execute(JOBS).await.expect("jobs");
-    a.operator
-        .batch_execute(RESTRICT)
-        .await
-        .expect("an operator restricts others");
+    a.owner.exec(JOBS).await;
+    a.operator.exec(RESTRICT).await;
     let operator = connect(&a.test.url_as("farm_team_operator")).await;
     for statement in [
         "SELECT farmhand.submit('team.j')",
@@ -45,10 +42,7 @@ async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
     let told = "SELECT string_agg(child || '<' || parent, ' ') FROM farmhand.triggering";
     assert_eq!(a.text(told).await.as_deref(), Some("j<team.j"));
     let submitter = connect(&a.test.url_as("farm_team_submitter")).await;
-    submitter
-        .batch_execute("SELECT farmhand.submit('team.j')")
-        .await
-        .expect("its own job");
+    submitter.exec("SELECT farmhand.submit('team.j')").await;
     // A name that only begins alike is another.
     refused(&submitter, "SELECT farmhand.submit('nightly')", DENIED).await;
     // It reads the whole farm.
@@ -63,13 +57,11 @@ async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
 async fn a_restricted_operator_frees_no_lease_of_another_login() {
     let a = Attacked::new().await;
     make_team(&a.test).await;
-    a.owner.batch_execute(RESTRICT).await.expect("restrictions");
+    a.owner.exec(RESTRICT).await;
     let fence: i64 = a
         .operator
-        .query_one("SELECT farmhand.acquire('team.lock', '30 s')", &[])
-        .await
-        .expect("a lease")
-        .get(0);
+        .value("SELECT farmhand.acquire('team.lock', '30 s')")
+        .await;
     let team = connect(&a.test.url_as("farm_team_operator")).await;
     let freed = "SELECT farmhand.release('team.lock', $1)";
     let by_team: bool = team.query_one(freed, &[&fence]).await.expect("an answer").get(0);
@@ -109,10 +101,7 @@ async fn a_restriction_that_could_restrict_nobody_is_refused_and_each_is_in_the_
     }
     let none = insert("farm_team_operator", "{}");
     refused(&a.operator, &none, &SqlState::CHECK_VIOLATION).await;
-    a.operator
-        .batch_execute(&insert("farm_team_operator", "{team.*}"))
-        .await
-        .expect("a restriction");
+    a.operator.exec(&insert("farm_team_operator", "{team.*}")).await;
     let last = "SELECT concat_ws('|', kind, role, detail) FROM farmhand.audit ORDER BY audit_id DESC LIMIT 1";
     let said = a.text(last).await.unwrap_or_default();
     assert!(

@@ -36,9 +36,8 @@ async fn a_replayed_line_is_read_again_from_the_nodes_own_list() {
     let second = replayed[0]["run_id"].as_i64().expect("a run");
     let agent = connect(&farm.database.agent_url()).await;
     let changed = agent
-        .execute("UPDATE farmhand.stream_item SET line = '; stolen'", &[])
-        .await
-        .expect("an agent's login may");
+        .exec_with("UPDATE farmhand.stream_item SET line = '; stolen'", &[])
+        .await;
     assert!(changed >= 2, "{changed}");
     farm.ok(&["node", "resume", "n1"]);
     farm.succeeds(second).await;

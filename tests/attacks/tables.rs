@@ -78,21 +78,12 @@ async fn attacked(login: &str) -> Attacked {
     let admin = a.test.admin().await;
     // Roles belong to the cluster, which tests share.
     let _ = admin.batch_execute("CREATE ROLE farm_table LOGIN").await;
-    admin
-        .batch_execute(TABLE)
-        .await
-        .expect("a table of somebody else");
+    admin.exec(TABLE).await;
     let granted = format!("GRANT SELECT (id, sent_at), UPDATE (sent_at, said) ON shop.orders TO {login}");
-    admin
-        .batch_execute(&granted)
-        .await
-        .expect("what its owner grants");
+    admin.exec(&granted).await;
     for (goal, _, statement) in ATTACKS {
         let attack = "INSERT INTO shop.attacks VALUES ($1, $2)";
-        admin
-            .execute(attack, &[goal, statement])
-            .await
-            .expect("an attack");
+        admin.exec_with(attack, &[goal, statement]).await;
     }
     a
 }
@@ -102,13 +93,10 @@ async fn outcomes(a: &Attacked, login: &str) -> BTreeSet<(String, String, String
     let rows = Db::new(&config(&a.test.url_as(login)));
     let looked = dispatch(&rows, "t").await.expect("a dispatch");
     assert_eq!((looked.made, looked.problem), (1, None), "{login}");
-    a.owner
-        .batch_execute(
-            "INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at, finished_at, exit_code, message)
-                 SELECT run_id, 1, 't', 1, key, now(), now(), 0, 'succeeded' FROM farmhand.run_live WHERE key = '1'",
-        )
-        .await
-        .expect("a result");
+    a.owner.exec(
+        "INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at, finished_at, exit_code, message)
+             SELECT run_id, 1, 't', 1, key, now(), now(), 0, 'succeeded' FROM farmhand.run_live WHERE key = '1'"
+    ).await;
     RowWriter::default()
         .run_once(&a.test.agent_db().await, &rows)
         .await
@@ -168,7 +156,7 @@ async fn the_login_for_rows_makes_runs_of_table_jobs_alone_and_no_more_than_they
     let rows = connect(&a.test.url_as("farm_rows")).await;
     let count = async |filter: &str| -> i64 {
         let sql = format!("SELECT count(*) FROM farmhand.run_live WHERE {filter}");
-        a.owner.query_one(&sql, &[]).await.expect("a count").get(0)
+        a.owner.value(&sql).await
     };
     let make = |job: &str| {
         format!(
@@ -177,8 +165,8 @@ async fn the_login_for_rows_makes_runs_of_table_jobs_alone_and_no_more_than_they
         )
     };
     let before = count("job_id = 'j'").await;
-    rows.batch_execute(&make("j")).await.expect("nothing is made");
-    rows.batch_execute(&make("none")).await.expect("nothing is made");
+    rows.exec(&make("j")).await;
+    rows.exec(&make("none")).await;
     assert_eq!(
         count("job_id = 'j'").await,
         before,
@@ -187,7 +175,7 @@ async fn the_login_for_rows_makes_runs_of_table_jobs_alone_and_no_more_than_they
     for closed in ["paused = true", "enabled = false", "deleted = true"] {
         let set = |to: &str| format!("UPDATE farmhand.job SET {to} WHERE job_id = 't'");
         a.owner.batch_execute(&set(closed)).await.expect(closed);
-        rows.batch_execute(&make("t")).await.expect("nothing is made");
+        rows.exec(&make("t")).await;
         assert_eq!(count("job_id = 't'").await, 0, "{closed}");
         let open = "paused = false, enabled = true, deleted = false";
         a.owner.batch_execute(&set(open)).await.expect(open);
@@ -200,19 +188,17 @@ async fn the_login_for_rows_makes_runs_of_table_jobs_alone_and_no_more_than_they
     )
     .await;
     let odd = "SELECT farmhand.make_row_runs('t', '{NULL,a}', ARRAY['{}', '[1]']::jsonb[])";
-    rows.batch_execute(odd).await.expect("one of two is made");
+    rows.exec(odd).await;
     assert_eq!(count("job_id = 't' AND key = 'a' AND params = '{}'").await, 1);
-    rows.batch_execute(&make("t"))
-        .await
-        .expect("as many as there is room for");
-    rows.batch_execute(&make("t")).await.expect("none");
+    rows.exec(&make("t")).await;
+    rows.exec(&make("t")).await;
     assert_eq!(count("job_id = 't'").await, 3, "max_running");
     assert_eq!(count("kind = 'table' AND key IS NULL").await, 0);
     // A job without a table cannot be locked either.
     let lock = "BEGIN; SELECT farmhand.row_room('j')";
-    rows.batch_execute(lock).await.expect("nothing is locked");
+    rows.exec(lock).await;
     let free = "SELECT FROM farmhand.job WHERE job_id = 'j' FOR UPDATE NOWAIT";
-    a.owner.batch_execute(free).await.expect("it is free");
-    rows.batch_execute("ROLLBACK").await.expect("a rollback");
+    a.owner.exec(free).await;
+    rows.exec("ROLLBACK").await;
     refused(&rows, "SELECT FROM farmhand.row_result", DENIED).await;
 }

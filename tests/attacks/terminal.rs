@@ -29,7 +29,7 @@ async fn messages_repeat_no_escape_that_others_wrote() {
                  INSERT INTO farmhand.run_history SELECT h.* FROM over o,
                      LATERAL farmhand.ended(o.r, 'failed', E'no\\x1b]0;mine\\x07', 'holder') h";
     farm.eventually("the run is over", SOON, async || {
-        match farm.sql.execute(ended, &[]).await.expect("the owner may") {
+        match farm.sql.exec_with(ended, &[]).await {
             0 => Err("no run yet".to_owned()),
             _ => Ok(()),
         }
@@ -48,13 +48,11 @@ async fn what_others_wrote_begins_no_line_of_its_own() {
         .start()
         .await;
     let forged = "2030-01-01 00:00:00Z error forged";
-    farm.sql
-        .batch_execute(&format!(
-            "INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
+    farm.exec(&format!(
+        "INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
                  VALUES (now(), 'notify_failed', 'info', 'a', jsonb_build_object('why', E'x\\n{forged}'))"
-        ))
-        .await
-        .expect("an event");
+    ))
+    .await;
     let run = farm.farmhand(&["job", "run", "a"]);
     let run = String::from_utf8_lossy(&run.stdout).trim().to_owned();
     let ended = format!(
@@ -62,7 +60,7 @@ async fn what_others_wrote_begins_no_line_of_its_own() {
          INSERT INTO farmhand.run_history SELECT h.* FROM over o,
              LATERAL farmhand.ended(o.r, 'failed', E'no\\n{forged}', 'holder') h"
     );
-    farm.sql.batch_execute(&ended).await.expect("the owner may");
+    farm.exec(&ended).await;
     let shown = [
         vec!["events"],
         vec!["run", "show", &run],
@@ -88,15 +86,12 @@ async fn a_name_that_a_shell_would_obey_is_not_completed() {
         .jobs("[job.plain]\ncommand = 'true'\n")
         .start()
         .await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.job_revision SELECT 'plain$(touch pwned)', rev, spec, source, applied_by, applied_at
-                 FROM farmhand.job_revision;
-             INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
-                 SELECT 'plain$(touch pwned)', rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at FROM farmhand.job",
-        )
-        .await
-        .expect("a job by SQL");
+    farm.exec(
+        "INSERT INTO farmhand.job_revision SELECT 'plain$(touch pwned)', rev, spec, source, applied_by, applied_at
+             FROM farmhand.job_revision;
+         INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+             SELECT 'plain$(touch pwned)', rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at FROM farmhand.job"
+    ).await;
     // The database is asked for no longer than a second, and a busy machine may need more.
     let offered = farm
         .eventually("the job is offered", SOON, async || {

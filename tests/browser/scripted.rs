@@ -94,7 +94,7 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
         "fail" => {
             let failed = "INSERT INTO farmhand.job_stat (job_id, consecutive_failures) VALUES ($1, 3)
                 ON CONFLICT (job_id) DO UPDATE SET consecutive_failures = 3";
-            farm.sql.execute(failed, &[&about]).await.expect("a failure");
+            farm.sql.exec_with(failed, &[&about]).await;
             "failed".to_owned()
         }
         "queue" => {
@@ -103,7 +103,7 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
                 "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
                  SELECT '{job}', 1, 'submitted', 0, now(), 'infinity' FROM generate_series(1, {count})"
             );
-            farm.sql.batch_execute(&sql).await.expect("the runs");
+            farm.exec(&sql).await;
             "queued".to_owned()
         }
         "due" => {

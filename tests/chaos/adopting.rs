@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_tests::farm::{Agent, CALM, Farm, SOON, send, stop};
-use tokio_postgres::Client;
+use farmhand_tests::pg::Client;
 
 const JOBS: &str = "[job.long]\ncommand = [WITNESS, '3000']\n";
 
@@ -26,17 +26,11 @@ impl Adopting {
         farm.agents[0].kill();
         let lock = farm.database.client().await;
         let sql = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
-        lock.batch_execute(sql).await.expect("a lock");
+        lock.exec(sql).await;
         farm.agents[0].spawn();
         let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
             WHERE NOT l.granted AND a.datname = current_database()";
-        farm.eventually("the agent waits for the row", SOON, async || {
-            match farm.value::<i64>(waiting).await {
-                0 => Err("not yet".to_owned()),
-                _ => Ok(()),
-            }
-        })
-        .await;
+        farm.becomes_some(SOON, waiting).await;
         Self { farm, run, lock }
     }
 
@@ -45,7 +39,7 @@ impl Adopting {
     }
 
     async fn unlock(&self) {
-        self.lock.batch_execute("COMMIT").await.expect("an end");
+        self.lock.exec("COMMIT").await;
     }
 
     /// The run succeeds with this attempt, and the agent has not ended.

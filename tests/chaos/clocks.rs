@@ -83,11 +83,7 @@ async fn agents_an_hour_off_in_both_directions_take_over_in_time_and_not_before(
             .metric("farmhand_db_clock_offset_seconds", &[])
             .await;
         let wrong = ahead < -3500.0 && behind > 3500.0;
-        if wrong {
-            Ok(())
-        } else {
-            Err(format!("{ahead} {behind}"))
-        }
+        wrong.then_some(()).ok_or_else(|| format!("{ahead} {behind}"))
     })
     .await;
     farm.first_run("tick").await;

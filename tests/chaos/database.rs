@@ -54,35 +54,25 @@ async fn goes_on(farm: &Farm) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_of_the_database_loses_nothing_and_ends_no_run() {
-    let mut farm = farm(2, CALM).await;
-    let long = farm.submit("long").await;
-    farm.lives(long, 1).await;
-    farm.database.server().restart(None);
-    farm.sql = farm.database.client().await;
-    goes_on(&farm).await;
-    let done = farm.succeeds(long).await;
-    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
-    let expected: String = (1..=100).map(|n| format!("line {n}\n")).collect();
-    assert_eq!(farm.output(long, 1).await, expected);
-    no_instant_is_missing(&farm).await;
-    assert_eq!(farm.events("expired").await, 0);
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_crash_of_the_database_loses_nothing_and_ends_no_run() {
-    let mut farm = farm(2, CALM).await;
-    let long = farm.submit("long").await;
-    farm.lives(long, 1).await;
-    farm.database.server().kill();
-    farm.database.server().restart(None);
-    farm.sql = farm.database.client().await;
-    goes_on(&farm).await;
-    let done = farm.succeeds(long).await;
-    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
-    no_instant_is_missing(&farm).await;
-    farm.check().await;
+async fn a_restart_or_a_crash_of_the_database_loses_nothing_and_ends_no_run() {
+    for crash in [false, true] {
+        let mut farm = farm(2, CALM).await;
+        let long = farm.submit("long").await;
+        farm.lives(long, 1).await;
+        if crash {
+            farm.database.server().kill();
+        }
+        farm.database.server().restart(None);
+        farm.sql = farm.database.client().await;
+        goes_on(&farm).await;
+        let done = farm.succeeds(long).await;
+        assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+        let expected: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        assert_eq!(farm.output(long, 1).await, expected);
+        no_instant_is_missing(&farm).await;
+        assert_eq!(farm.events("expired").await, 0);
+        farm.check().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,11 +84,9 @@ async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_out
     let stopped = boot_ns();
     farm.eventually("longer than the lease", SOON, async || {
         let gone = Duration::from_nanos(boot_ns() - stopped);
-        if gone > TTL + TTL / 2 {
-            Ok(())
-        } else {
-            Err(format!("{gone:?}"))
-        }
+        (gone > TTL + TTL / 2)
+            .then_some(())
+            .ok_or_else(|| format!("{gone:?}"))
     })
     .await;
     let life = farm.witness.life(long, 1);
@@ -144,11 +132,9 @@ async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() 
     let stopped = boot_ns();
     farm.eventually("longer than the lease", SOON, async || {
         let gone = Duration::from_nanos(boot_ns() - stopped);
-        if gone > TTL + TTL / 2 {
-            Ok(())
-        } else {
-            Err(format!("{gone:?}"))
-        }
+        (gone > TTL + TTL / 2)
+            .then_some(())
+            .ok_or_else(|| format!("{gone:?}"))
     })
     .await;
     let life = farm.witness.life(long, 1);
@@ -229,7 +215,7 @@ async fn ends_wait_while_somebody_repairs_the_schema() {
         farm.lives(*run, 1).await;
     }
     let away = "ALTER FUNCTION farmhand.ended RENAME TO ended_away";
-    farm.sql.batch_execute(away).await.expect("no such function");
+    farm.exec(away).await;
     std::fs::write(farm.dir().join("go"), "").expect("a file");
     let refusals = || farm.agents[0].log().matches("cannot be written down").count();
     // Each once, and 30 s later one of them, which is enough to see that nothing has changed.
@@ -239,7 +225,7 @@ async fn ends_wait_while_somebody_repairs_the_schema() {
     })
     .await;
     let back = "ALTER FUNCTION farmhand.ended_away RENAME TO ended";
-    farm.sql.batch_execute(back).await.expect("the function");
+    farm.exec(back).await;
     for run in &runs {
         let done = farm.over(*run, 3 * SOON).await;
         assert_eq!(

@@ -202,15 +202,11 @@ async fn a_session_is_not_closed_before_the_ends_of_its_attempts_are_recorded() 
     farm.lives(long, 1).await;
     let lock = farm.database.client().await;
     let sql = format!("BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {long} FOR UPDATE");
-    lock.batch_execute(&sql).await.expect("a lock");
+    lock.exec(&sql).await;
     farm.agents[0].signal(libc::SIGINT);
     let ended = |farm: &Farm| farm.processes_of_run(long).is_empty();
     farm.eventually("the command has ended", SOON, async || {
-        if ended(&farm) {
-            Ok(())
-        } else {
-            Err("it lives".to_owned())
-        }
+        ended(&farm).then_some(()).ok_or_else(|| "it lives".to_owned())
     })
     .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -220,7 +216,7 @@ async fn a_session_is_not_closed_before_the_ends_of_its_attempts_are_recorded() 
         farm.agents[0].log_tail(10)
     );
     assert!(farm.value::<bool>("SELECT open FROM farmhand.node").await);
-    lock.batch_execute("COMMIT").await.expect("an end");
+    lock.exec("COMMIT").await;
     let done = farm.succeeds(long).await;
     assert_eq!(done.attempt, 1, "{done:?}");
     assert!(farm.agents[0].exit(SOON).await.success());

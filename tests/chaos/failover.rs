@@ -55,13 +55,7 @@ async fn fail_over(farm: &mut Farm, standby: PrivateServer) -> u64 {
 /// Waits until an agent has opened the second epoch, and checks that it did not do so too early.
 async fn opened(farm: &Farm, began: u64, ttl: Duration) {
     let sql = "SELECT count(*) FROM farmhand.epoch WHERE epoch = 2";
-    farm.eventually("the epoch is opened", ttl + SOON, async || {
-        match farm.value::<i64>(sql).await {
-            1 => Ok(()),
-            _ => Err("not yet".to_owned()),
-        }
-    })
-    .await;
+    farm.becomes(ttl + SOON, sql, 1_i64).await;
     let after = Duration::from_nanos(boot_ns() - began);
     assert!(after >= ttl + MARGIN, "opened after {after:?}");
 }
@@ -117,11 +111,7 @@ async fn after_a_failover_that_took_longer_than_the_lease_runs_are_taken_over_on
     let killed = boot_ns();
     let dead = |farm: &Farm| farm.processes_of_run(long).is_empty();
     farm.eventually("its lease ends it", TTL + SOON, async || {
-        if dead(&farm) {
-            Ok(())
-        } else {
-            Err("it lives".to_owned())
-        }
+        dead(&farm).then_some(()).ok_or_else(|| "it lives".to_owned())
     })
     .await;
     let life = farm.witness.life(long, 1);
@@ -217,11 +207,9 @@ async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl
     fail_over(&mut farm, standby).await;
     farm.eventually("the run lives again", lives_for + SOON, async || {
         let lives = lives_by_fence(&farm, run_id);
-        if lives.len() == 2 {
-            Ok(())
-        } else {
-            Err(format!("{lives:?}"))
-        }
+        (lives.len() == 2)
+            .then_some(())
+            .ok_or_else(|| format!("{lives:?}"))
     })
     .await;
     let over = Duration::from_nanos(killed) + lives_for;

@@ -61,11 +61,7 @@ async fn another_node_finishes_a_flow_runs_no_ended_task_again_and_nothing_befor
         Duration::from_secs(60),
         async || {
             let count: i64 = farm.value(&ended).await;
-            if count >= 40 {
-                Ok(())
-            } else {
-                Err(format!("{count} have"))
-            }
+            (count >= 40).then_some(()).ok_or_else(|| format!("{count} have"))
         },
     )
     .await;

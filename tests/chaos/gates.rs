@@ -47,67 +47,6 @@ async fn a_place_in_a_pool_is_free_after_the_takeover_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locks_are_free_after_the_takeover_and_not_before() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs(
-            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '2500', 'daemon']\n\
-             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '2500', 'daemon']\n",
-        )
-        .start()
-        .await;
-    kill_in_the_middle(&mut farm, &["ab", "ba"], 2).await;
-    assert_eq!(farm.witness.most_at_once(|_| true), 1);
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_after_a_takeover_counts_for_the_rate() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs("[job.j]\nrate = '3/8s'\ncommand = [WITNESS, '2500']\n")
-        .start()
-        .await;
-    kill_in_the_middle(&mut farm, &["j"], 2).await;
-    for run in [farm.submit("j").await, farm.submit("j").await] {
-        farm.over(run, LONG).await;
-    }
-    // Two starts and a takeover are three: the next ones had to wait.
-    let sql = "SELECT array_agg(extract(epoch FROM claimed_at)::float8 ORDER BY claimed_at) FROM (
-        SELECT claimed_at FROM farmhand.run_history UNION ALL SELECT claimed_at FROM farmhand.attempt) s";
-    let starts: Vec<f64> = farm.value(sql).await;
-    assert!(starts.len() >= 5, "{starts:?}");
-    for four in starts.windows(4) {
-        assert!(four[3] - four[0] > 7.999, "{starts:?}");
-    }
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_pool_holds_on_the_node_that_is_left_and_on_the_one_that_comes_back() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '2500']\n")
-        .start()
-        .await;
-    let (home, _) = kill_in_the_middle(&mut farm, &["j"], 5).await;
-    farm.agent(&home).start().await;
-    let more = [
-        farm.submit("j").await,
-        farm.submit("j").await,
-        farm.submit("j").await,
-    ];
-    for run in more {
-        farm.over(run, LONG).await;
-    }
-    for node in ["n1", "n2"] {
-        assert_eq!(farm.witness.most_at_once(|l| l.node == node), 1, "{node}");
-    }
-    assert_eq!(farm.witness.most_at_once(|_| true), 2, "each node has a place");
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_adopts_what_its_predecessor_ran_counts_it_for_the_pool_of_its_node() {
     let mut farm = Farm::new()
         .ttl(CALM)

@@ -3,7 +3,6 @@
 mod adopting;
 mod clocks;
 mod cloned;
-mod continuous;
 mod database;
 mod drain;
 mod failover;
@@ -20,7 +19,6 @@ mod overlap;
 mod patroni;
 mod placement;
 mod plan;
-mod progress;
 mod replaced;
 mod replacements;
 mod shards;

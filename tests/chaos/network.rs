@@ -38,13 +38,7 @@ async fn a_node_loses_its_runs_in_time(fault: impl FnOnce(&Proxy)) {
     assert_ne!(after.node, home);
     farm.agent(&home).proxy().heal();
     let sql = format!("SELECT count(*) FROM farmhand.node WHERE address = '{home}' AND open AND session > 1");
-    farm.eventually("a new session", SOON, async || {
-        match farm.value::<i64>(&sql).await {
-            1 => Ok(()),
-            _ => Err("none yet".to_owned()),
-        }
-    })
-    .await;
+    farm.becomes(SOON, &sql, 1_i64).await;
     let done = farm.succeeds(long).await;
     assert_eq!((done.attempt, done.takeovers), (2, 1), "{done:?}");
     // The node that came back works: the other is asked to stand aside.
@@ -193,11 +187,11 @@ async fn the_server_asks_within_seconds_whether_an_agents_machine_is_still_there
             let line = shown.lines().find(of_it).unwrap_or_default();
             line.contains("timer:(keepalive,") && !line.contains("min,")
         };
-        if sessions.iter().all(asks) {
-            Ok(())
-        } else {
-            Err(format!("{sessions:?}\n{shown}"))
-        }
+        sessions
+            .iter()
+            .all(asks)
+            .then_some(())
+            .ok_or_else(|| format!("{sessions:?}\n{shown}"))
     })
     .await;
     farm.check().await;

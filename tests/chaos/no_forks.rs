@@ -23,13 +23,11 @@ async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
         ))
         .await;
     assert_eq!(submitted, RUNS);
-    let done = farm.eventually("the runs have succeeded", BOUND, async || {
-        let sql = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
-        match farm.value::<i64>(sql).await {
-            done if done == RUNS + 1 => Ok(()),
-            done => Err(format!("{done} of {}", RUNS + 1)),
-        }
-    });
+    let done = farm.becomes(
+        BOUND,
+        "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'",
+        RUNS + 1,
+    );
     done.await;
     // It went on trying, one at a time, and not with everything that it could take.
     let refused: i64 = farm

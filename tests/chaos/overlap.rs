@@ -96,40 +96,6 @@ async fn some(farm: &Farm, state: &str, wanted: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skip_keeps_to_one_run_through_the_death_of_its_holder_and_records_what_it_skipped() {
-    let mut farm = every_second("skip").await;
-    let killed = kill_a_holder(&mut farm).await;
-    assert_eq!(farm.succeeds(killed).await.attempt, 2);
-    some(&farm, "succeeded", 3).await;
-    let runs = come_to_rest(&farm).await;
-    let skipped: Vec<&Run> = runs.iter().filter(|r| r.state == "skipped").collect();
-    assert!(!skipped.is_empty(), "{runs:?}");
-    for run in skipped {
-        assert!(
-            matches!(run.reason.as_deref(), Some("overlap" | "paused")),
-            "{run:?}"
-        );
-    }
-    never_two_at_once(&farm);
-    every_instant_has_an_outcome(&farm).await;
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn queue_runs_every_instant_one_after_the_other_through_the_death_of_a_holder() {
-    let mut farm = every_second("queue").await;
-    let killed = kill_a_holder(&mut farm).await;
-    let runs = come_to_rest(&farm).await;
-    assert_eq!(farm.run(killed).await.attempt, 2);
-    assert_eq!(count(&runs, "succeeded"), runs.len(), "{runs:?}");
-    let order: Vec<i64> = spans(&farm).iter().map(|s| s.2).collect();
-    assert!(order.is_sorted(), "not in the order of their instants: {order:?}");
-    never_two_at_once(&farm);
-    every_instant_has_an_outcome(&farm).await;
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn replace_ends_the_earlier_run_also_when_its_holder_dies_before_it_can() {
     let mut farm = every_second("replace").await;
     let killed = kill_a_holder(&mut farm).await;
@@ -148,19 +114,6 @@ async fn replace_ends_the_earlier_run_also_when_its_holder_dies_before_it_can() 
         "{runs:?}"
     );
     never_two_at_once(&farm);
-    every_instant_has_an_outcome(&farm).await;
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn allow_lets_runs_overlap_and_each_survives_the_death_of_its_holder() {
-    let mut farm = every_second("allow").await;
-    kill_a_holder(&mut farm).await;
-    let runs = come_to_rest(&farm).await;
-    assert_eq!(count(&runs, "succeeded"), runs.len(), "{runs:?}");
-    assert!(runs.iter().any(|r| r.takeovers == 1), "{runs:?}");
-    let overlapped = spans(&farm).windows(2).any(|pair| pair[1].0 < pair[0].1);
-    assert!(overlapped, "{:?}", spans(&farm));
     every_instant_has_an_outcome(&farm).await;
     farm.check().await;
 }

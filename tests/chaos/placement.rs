@@ -1,10 +1,9 @@
-//! Where runs may be: labels, each node, cordons; and what a kill -9 changes about it.
+//! Where runs may be: cordons through restarts, and what SIGHUP changes about slots and labels.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farmhand_tests::farm::{CALM, Farm, SOON, TTL};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 
 /// n1, n2 and so on, each with a label `name` of its own and the role given.
 async fn labelled(ttl: Duration, roles: &[&str], jobs: &str) -> Farm {
@@ -23,110 +22,6 @@ async fn labelled(ttl: Duration, roles: &[&str], jobs: &str) -> Farm {
     }
     farm.start_agents().await;
     farm
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn only_a_node_with_the_labels_runs_it_also_after_the_first_one_dies() {
-    let jobs = "[job.batch]\nwhere = { role = 'batch' }\ncommand = [WITNESS, '3000', 'daemon']\n";
-    let mut farm = labelled(TTL, &["web", "batch", "batch"], jobs).await;
-    let run_id = farm.submit("batch").await;
-    let first = farm.lives(run_id, 1).await.running_at.expect("a node");
-    assert_ne!(first, "n1");
-    farm.agent(&first).kill_with_wardens();
-    let second = farm.lives(run_id, 2).await.running_at.expect("a node");
-    assert!(second != first && second != "n1", "{second} after {first}");
-    farm.agent(&second).kill_with_wardens();
-    farm.eventually("nobody may take it", SOON, async || {
-        match farm.run(run_id).await {
-            run if run.state == "due" && run.takeovers == 2 => Ok(()),
-            run => Err(format!("{run:?}")),
-        }
-    })
-    .await;
-    let why = farm.ok(&["explain", "job", "batch"]);
-    assert!(
-        why.contains("none of them is ready: n2 is lost, n3 is lost"),
-        "{why}"
-    );
-    farm.agent(&first).start().await;
-    let done = farm.succeeds(run_id).await;
-    assert_eq!(
-        (done.attempt, done.running_at.as_deref()),
-        (3, Some(first.as_str())),
-        "{done:?}"
-    );
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_for_each_node_reaches_later_joiners_and_its_runs_never_move() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs("[job.each]\nschedule = '*/2 * * * * *'\nrun_on = 'each-node'\ncommand = [WITNESS, '1500']\n")
-        .start()
-        .await;
-    farm.eventually("both nodes have run it", SOON, async || {
-        match runs_by_node(&farm).await {
-            runs if runs.len() == 2 => Ok(()),
-            runs => Err(format!("{runs:?}")),
-        }
-    })
-    .await;
-    farm.add_agent("n3").await;
-    farm.eventually("the third has run it", SOON, async || {
-        match runs_by_node(&farm).await {
-            runs if runs.len() == 3 => Ok(()),
-            runs => Err(format!("{runs:?}")),
-        }
-    })
-    .await;
-    let early: i64 = farm
-        .value(
-            "SELECT count(*) FROM farmhand.run r JOIN farmhand.node n ON n.address = r.node
-             WHERE r.node = 'n3' AND r.due_at < n.started_at - interval '1 second'",
-        )
-        .await;
-    assert_eq!(early, 0, "an instant from before a node joined is not run there");
-
-    // One dies with its run: nobody else does it, and it is done there later.
-    let running = farm
-        .eventually("n2 runs it", SOON, async || {
-            let runs = farm.runs("each").await;
-            let held = runs
-                .into_iter()
-                .find(|r| r.state == "running" && r.running_at.as_deref() == Some("n2"));
-            held.filter(|r| farm.witness.has_just_begun(r.run_id))
-                .ok_or_else(|| "not now".to_owned())
-        })
-        .await;
-    farm.agent("n2").kill_with_wardens();
-    farm.event("expired").await;
-    farm.agent("n2").start().await;
-    let done = farm.succeeds(running.run_id).await;
-    assert_eq!(
-        (done.attempt, done.running_at.as_deref()),
-        (2, Some("n2")),
-        "{done:?}"
-    );
-    farm.ok(&["job", "pause", "each"]);
-    let strays: i64 = farm
-        .value("SELECT count(*) FROM farmhand.run WHERE node IS NULL OR running_at <> node")
-        .await;
-    assert_eq!(strays, 0, "a run of an each-node job was elsewhere");
-    farm.check().await;
-}
-
-async fn runs_by_node(farm: &Farm) -> BTreeMap<String, usize> {
-    let mut count = BTreeMap::new();
-    for run in farm
-        .runs("each")
-        .await
-        .into_iter()
-        .filter(|r| r.state == "succeeded")
-    {
-        *count.entry(run.running_at.expect("a node")).or_default() += 1;
-    }
-    count
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,14 +80,8 @@ fn configured(farm: &mut Farm, text: &str) -> PathBuf {
 
 /// The node's row has so many slots.
 async fn slots(farm: &Farm, wanted: i32) {
-    farm.eventually("the row has the slots", SOON, async || {
-        let sql = "SELECT coalesce(max(slots), 0) FROM farmhand.node";
-        match farm.value::<i32>(sql).await {
-            found if found == wanted => Ok(()),
-            found => Err(format!("{found} slots\n{}", farm.agents[0].log_tail(10))),
-        }
-    })
-    .await;
+    farm.becomes(SOON, "SELECT coalesce(max(slots), 0) FROM farmhand.node", wanted)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,32 +159,32 @@ async fn a_node_with_fewer_slots_than_runs_claims_nothing_until_fewer_run() {
     farm.check().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sighup_before_the_first_session_is_heeded_when_there_is_one() {
-    let mut farm = Farm::new().proxied().ttl(CALM).prepare().await;
-    let config = configured(&mut farm, "slots = 1\n");
-    farm.agents[0].proxy().cut();
-    farm.agents[0].spawn();
-    says(&farm, "PostgreSQL does not answer").await;
-    std::fs::write(&config, "slots = 2\n").expect("a configuration");
-    farm.agents[0].signal(libc::SIGHUP);
-    farm.agents[0].proxy().heal();
-    slots(&farm, 2).await;
-    farm.check().await;
-}
-
+/// Before the first session, and while there is one.
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_while_the_database_is_away_is_in_the_nodes_row_when_it_is_back() {
-    let mut farm = Farm::new().proxied().ttl(CALM).prepare().await;
-    let config = configured(&mut farm, "slots = 1\n");
-    farm.start_agents().await;
-    farm.agents[0].proxy().cut();
-    std::fs::write(&config, "slots = 2\n").expect("a configuration");
-    farm.agents[0].signal(libc::SIGHUP);
-    says(&farm, "slots, labels and state as they are now").await;
-    farm.agents[0].proxy().heal();
-    slots(&farm, 2).await;
-    farm.check().await;
+    for (started, told) in [
+        (false, "PostgreSQL does not answer"),
+        (true, "slots, labels and state as they are now"),
+    ] {
+        let mut farm = Farm::new().proxied().ttl(CALM).prepare().await;
+        let config = configured(&mut farm, "slots = 1\n");
+        if started {
+            farm.start_agents().await;
+        }
+        farm.agents[0].proxy().cut();
+        if !started {
+            farm.agents[0].spawn();
+            says(&farm, told).await;
+        }
+        std::fs::write(&config, "slots = 2\n").expect("a configuration");
+        farm.agents[0].signal(libc::SIGHUP);
+        if started {
+            says(&farm, told).await;
+        }
+        farm.agents[0].proxy().heal();
+        slots(&farm, 2).await;
+        farm.check().await;
+    }
 }
 
 async fn says(farm: &Farm, text: &str) {

@@ -95,7 +95,7 @@ async fn the_rows_of_a_job_whose_deletion_a_copy_does_not_know_are_run() {
     let mut farm = farm(|_| ()).await;
     let table = "CREATE TABLE work (id bigint PRIMARY KEY, sent timestamptz, done timestamptz);
         CREATE INDEX ON work (id) WHERE sent IS NULL";
-    farm.sql.batch_execute(table).await.expect("a table");
+    farm.exec(table).await;
     farm.apply(&format!(
         "{JOBS}\n[job.work]\ncommand = [WITNESS, '20']\n[job.work.table]\nname = 'work'\nkey = 'id'\ndispatch = 'sent'
          finished = 'done'\npoll = '1s'\n"
@@ -112,7 +112,7 @@ async fn the_rows_of_a_job_whose_deletion_a_copy_does_not_know_are_run() {
 
 async fn row_is_run(farm: &Farm, id: i64) {
     let insert = "INSERT INTO work VALUES ($1)";
-    farm.sql.execute(insert, &[&id]).await.expect("a row");
+    farm.sql.exec_with(insert, &[&id]).await;
     let done = format!("SELECT done IS NOT NULL FROM work WHERE id = {id}");
     farm.eventually("the row was run", SOON, async || {
         let done: bool = farm.value(&done).await;
@@ -142,9 +142,9 @@ async fn a_planned_move_forgets_nothing() {
     let database: String = farm.value("SELECT current_database()::text").await;
     let admin = farm.database.admin().await;
     let close = format!("ALTER DATABASE {database} SET default_transaction_read_only = on");
-    admin.batch_execute(&close).await.expect("no writes");
+    admin.exec(&close).await;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IS NOT NULL AND pid <> pg_backend_pid()";
-    admin.batch_execute(end).await.expect("no old sessions");
+    admin.exec(end).await;
     farm.eventually("its lease ran out", WAITED, async || {
         match farm.processes_of_run(long).len() {
             0 => Ok(()),
@@ -160,9 +160,9 @@ async fn a_planned_move_forgets_nothing() {
     assert_eq!(farm.value::<i64>(HIGHEST).await, highest);
     let admin = farm.database.admin().await;
     let own = "SET default_transaction_read_only = off";
-    admin.batch_execute(own).await.expect("a session that writes");
+    admin.exec(own).await;
     let open = format!("ALTER DATABASE {database} RESET default_transaction_read_only");
-    admin.batch_execute(&open).await.expect("writes");
+    admin.exec(&open).await;
 
     farm.event("epoch_opened").await;
     let forgotten = "SELECT detail->>'runs_forgotten' FROM farmhand.event WHERE kind = 'epoch_opened' ORDER BY at DESC LIMIT 1";

@@ -28,13 +28,10 @@ fn example(farm: &Farm) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_row_of_a_table_is_handled_by_exactly_one_shard_though_a_node_is_killed_in_the_middle() {
     let mut farm = Farm::new().agents(3).start().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE item (id bigint PRIMARY KEY, done_at timestamptz, done_by int, times int NOT NULL DEFAULT 0);
-             INSERT INTO item (id) SELECT generate_series(1, 1600)",
-        )
-        .await
-        .expect("a table");
+    farm.exec(
+        "CREATE TABLE item (id bigint PRIMARY KEY, done_at timestamptz, done_by int, times int NOT NULL DEFAULT 0);
+         INSERT INTO item (id) SELECT generate_series(1, 1600)"
+    ).await;
     farm.apply(&(example(&farm) + "\n[job.after]\ncommand = 'true'\ntriggered_by = 'sharded-sweep'\n"));
     let first = farm.submit("sharded-sweep").await;
     let shards = farm.runs("sharded-sweep").await;

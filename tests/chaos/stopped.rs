@@ -41,11 +41,7 @@ async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_f
                 "SELECT coalesce(max(session) FILTER (WHERE open), 0) FROM farmhand.node WHERE address = '{home}'"
             ))
             .await;
-        if session > 1 {
-            Ok(())
-        } else {
-            Err(format!("session {session}"))
-        }
+        (session > 1).then_some(()).ok_or_else(|| format!("session {session}"))
     })
     .await;
     assert!(
@@ -172,13 +168,11 @@ async fn is_refused_while_the_session_is_being_lost() -> bool {
     let frozen = Frozen::new(farm.agents[0].wardens()[0].pid);
     farm.add_agent("n2").await;
     farm.lives(short, 2).await;
-    farm.sql
-        .batch_execute("BEGIN; LOCK TABLE farmhand.run_history IN EXCLUSIVE MODE")
-        .await
-        .expect("a lock");
+    farm.exec("BEGIN; LOCK TABLE farmhand.run_history IN EXCLUSIVE MODE")
+        .await;
     farm.agents[0].resume();
     is_logged(&farm, "another agent expired it").await;
-    farm.sql.batch_execute("COMMIT").await.expect("unlocked");
+    farm.exec("COMMIT").await;
     let mut refused = false;
     for _ in 0..50 {
         refused = farm.agents[0]
@@ -292,11 +286,11 @@ async fn an_older_agent_that_wakes_up_after_its_session_is_over_touches_nothing_
     let mut older = farm.agents[0].set_aside();
     // The lease ends first: the newer one finds no warden and waits the dead session out.
     farm.eventually("the old warden is gone", SOON, async || {
-        if farm.agents[0].wardens().is_empty() {
-            Ok(())
-        } else {
-            Err("it lives".to_owned())
-        }
+        farm.agents[0]
+            .wardens()
+            .is_empty()
+            .then_some(())
+            .ok_or_else(|| "it lives".to_owned())
     })
     .await;
     farm.agents[0].start().await;
@@ -355,7 +349,7 @@ async fn a_run_whose_claim_is_lost_while_its_warden_is_replaced_is_not_started()
         "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, ready_at = now() + interval '1 hour'
          WHERE run_id = {run}"
     );
-    farm.sql.batch_execute(&lose).await.expect("rows");
+    farm.exec(&lose).await;
     is_logged(
         &farm,
         "was not started: the run is no longer held by this session",

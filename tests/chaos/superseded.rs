@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming};
 use farmhand_tests::farm::{Farm, SOON, TTL, send, stop};
+use farmhand_tests::pg::Client;
 use farmhand_tests::witness::boot_ns;
-use tokio_postgres::Client;
 
 /// Of the warden, which must outlive the older agent's own lease.
 const LONG: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ impl Left {
         farm.agents[0].kill();
         let lock = farm.database.client().await;
         let sql = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
-        lock.batch_execute(sql).await.expect("a lock");
+        lock.exec(sql).await;
         Self {
             farm,
             lock,
@@ -60,7 +60,7 @@ impl Left {
     }
 
     async fn unlock(&self) {
-        self.lock.batch_execute("COMMIT").await.expect("an end");
+        self.lock.exec("COMMIT").await;
     }
 
     /// The older agent ends with an error that says why.

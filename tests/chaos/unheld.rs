@@ -45,7 +45,7 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     assert_eq!(running.len(), 1, "{running:?}");
     let warden = farm.agents[0].wardens()[0].pid;
     let frozen = Frozen::new(running[0].pid);
-    farm.sql.batch_execute(FREE).await.expect("a free run");
+    farm.exec(FREE).await;
     let freed = BootInstant(boot_ns());
 
     farm.event("fence_kill").await;

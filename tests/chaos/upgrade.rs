@@ -279,20 +279,14 @@ async fn a_migration_that_waits_for_a_long_reader_gives_way_to_agents() {
     let runs = long(&farm).await;
     let reader = farm.database.client().await;
     let read = "BEGIN; SELECT FROM farmhand.node; SELECT FROM farmhand.run_live";
-    reader.batch_execute(read).await.expect("a reader");
+    reader.exec(read).await;
     let mut migration = command(&farm, &["migrate"]).spawn().expect("it starts");
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND wait_event_type = 'Lock' AND query LIKE '%next_thing%' AND pid <> pg_backend_pid()";
-    farm.eventually("the migration waits", SOON, async || {
-        match farm.value::<i64>(waits).await {
-            0 => Err("it does not".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
+    farm.becomes_some(SOON, waits).await;
     goes_on(&farm).await;
     assert!(migration.try_wait().expect("a child").is_none(), "it waits on");
-    reader.batch_execute("COMMIT").await.expect("an end");
+    reader.exec("COMMIT").await;
     let done = tokio::time::timeout(SOON, migration.wait()).await;
     assert!(done.expect("in time").expect("a child").success());
     assert!(run_next(&farm, &["run", "ls"]).await.status.success());

@@ -8,6 +8,8 @@ use farmhand_tests::wait::eventually;
 use super::farm::{Farm, command, ran};
 use super::pty::Pty;
 
+const AGENT: [&str; 3] = ["agent", "--listen", "off"];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_mistake_of_the_job_files_is_shown_with_its_line_and_nothing_is_applied() {
     let farm = Farm::new().await;
@@ -111,10 +113,7 @@ fn a_database_that_is_away_is_exit_code_5() {
 async fn a_wrong_and_a_missing_password_are_exit_code_6() {
     let server = PrivateServer::start(Options::default()).await;
     let admin = farmhand_tests::pg::connect(&server.admin_url()).await;
-    admin
-        .batch_execute("ALTER ROLE farm PASSWORD 'richtig'")
-        .await
-        .unwrap();
+    admin.exec("ALTER ROLE farm PASSWORD 'richtig'").await;
     let mut hba = std::fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -122,7 +121,7 @@ async fn a_wrong_and_a_missing_password_are_exit_code_6() {
         .unwrap();
     hba.write_all(b"local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    admin.exec("SELECT pg_reload_conf()").await;
     let home = tempfile::tempdir().unwrap();
     let url = |user: &str| format!("postgresql://{user}@127.0.0.1:{}/farmhand", server.port());
     eventually("the new rules", std::time::Duration::from_secs(10), || {
@@ -130,16 +129,17 @@ async fn a_wrong_and_a_missing_password_are_exit_code_6() {
         if ran.code == 6 { Ok(()) } else { Err(ran.err) }
     });
 
-    let wrong = ran(command(&url("farm:falsch"), home.path()).args(["job", "ls"]));
-    wrong.refused(
-        6,
-        &["denies access", "password authentication failed", "PGPASSFILE"],
-    );
-    assert!(
-        !wrong.err.contains("falsch"),
-        "the password is repeated: {}",
-        wrong.err
-    );
+    for args in [&["job", "ls"][..], &AGENT] {
+        let wrong = ran(command(&url("farm:falsch"), home.path()).args(args));
+        wrong.refused(
+            6,
+            &["denies access", "password authentication failed", "PGPASSFILE"],
+        );
+        assert!(
+            !wrong.err.contains("falsch"),
+            "the password is repeated: {wrong:?}"
+        );
+    }
     ran(command(&url("farm"), home.path()).args(["job", "ls"])).refused(6, &["none was given"]);
     ran(command(&url("farm:richtig"), home.path()).args(["job", "ls"])).ok();
 
@@ -184,9 +184,9 @@ async fn a_database_that_takes_no_writes_by_a_setting_is_not_called_a_standby() 
     let farm = Farm::new().await;
     let sql = farm.db.client().await;
     let name = "SELECT quote_ident(current_database())";
-    let name: String = sql.query_one(name, &[]).await.unwrap().get(0);
+    let name: String = sql.value(name).await;
     let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
-    sql.batch_execute(&set).await.unwrap();
+    sql.exec(&set).await;
     let ran = farm.run(&["status"]);
     ran.refused(5, &["takes no writes", "reset default_transaction_read_only"]);
     assert!(!ran.err.contains("promote"), "{}", ran.err);
@@ -217,12 +217,9 @@ async fn a_schema_newer_than_the_binary_is_refused() {
     let farm = Farm::new().await;
     let client = farm.db.client().await;
     client
-        .batch_execute(
-            "INSERT INTO farmhand.schema_version (version, name, checksum) VALUES (9999, 'later', 'x')",
-        )
-        .await
-        .unwrap();
-    for args in [&["job", "ls"][..], &["migrate"], &["agent", "--listen", "off"]] {
+        .exec("INSERT INTO farmhand.schema_version (version, name, checksum) VALUES (9999, 'later', 'x')")
+        .await;
+    for args in [&["job", "ls"][..], &["migrate"], &AGENT] {
         farm.run(args).refused(4, &["newer version", "9999", "install"]);
     }
 }
@@ -230,7 +227,9 @@ async fn a_schema_newer_than_the_binary_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_without_the_schema_says_migrate_and_migrate_helps() {
     let farm = Farm::of(TestDb::empty().await);
-    farm.run(&["job", "ls"]).refused(4, &["run `farmhand migrate`"]);
+    for args in [&["job", "ls"][..], &AGENT] {
+        farm.run(args).refused(4, &["run `farmhand migrate`"]);
+    }
     let first = farm.run(&["migrate", "--json"]).json();
     assert_eq!(first[0]["version"], 1);
     assert_eq!(farm.run(&["migrate", "--json"]).json(), serde_json::json!([]));

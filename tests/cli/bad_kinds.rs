@@ -19,7 +19,7 @@ async fn a_table_or_column_that_is_not_there_or_may_not_be_updated_is_refused_by
     refused(&["job t: there is no table shop.t"]);
     // Somebody else's table.
     let admin = farm.db.admin().await;
-    let does = async |sql: &str| admin.batch_execute(sql).await.unwrap();
+    let does = async |sql: &str| admin.exec(sql).await;
     does("CREATE SCHEMA shop; GRANT USAGE ON SCHEMA shop TO farm; CREATE TABLE shop.t (id int PRIMARY KEY)")
         .await;
     refused(&["job t: the table shop.t has no column d (`dispatch`)"]);

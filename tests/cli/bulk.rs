@@ -9,29 +9,25 @@ const JOBS: &str = "[job.a]\ncommand = ['true']\n[job.b]\ncommand = ['true']\n";
 async fn queued(farm: &Farm, job: &str, count: i64) {
     let client = farm.db.client().await;
     client
-        .execute(
+        .exec_with(
             "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
              SELECT $1, 1, 'submitted', 0, now() - n * interval '1 minute', now() - n * interval '1 minute'
              FROM generate_series(1, $2::bigint) n",
             &[&job, &count],
         )
-        .await
-        .unwrap();
+        .await;
 }
 
 async fn ended(farm: &Farm, job: &str, state: &str, hours: i64) {
     let client = farm.db.client().await;
-    client
-        .execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
-                 ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at,
-                 finished_at, first_due, last_due)
-             SELECT nextval('farmhand.run_id_seq'), $1, 1, 'submitted', 0, 1, now(), now(), $2, 'holder', 'n1', 1, 1, 1, 0, 0,
-                 '{}', now(), now(), now() - $3::float8 * interval '1 hour', now(), now()",
-            &[&job, &state, &(hours as f64)],
-        )
-        .await
-        .unwrap();
+    client.exec_with(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+             ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at,
+             finished_at, first_due, last_due)
+         SELECT nextval('farmhand.run_id_seq'), $1, 1, 'submitted', 0, 1, now(), now(), $2, 'holder', 'n1', 1, 1, 1, 0, 0,
+             '{}', now(), now(), now() - $3::float8 * interval '1 hour', now(), now()",
+        &[&job, &state, &(hours as f64)],
+    ).await;
 }
 
 fn live(farm: &Farm) -> usize {
@@ -164,50 +160,6 @@ async fn last_nights_failures_are_run_again_by_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_listed_and_cancelled_by_a_label_and_a_parameter() {
-    let farm = Farm::new().await;
-    farm.apply(
-        "[job.sync]\ncommand = ['true', '{tenant}']\nwhere = { role = 'batch' }\n\
-         params.tenant = { type = 'string', default = 'acme' }\n\
-         [job.other]\ncommand = ['true']\n",
-    );
-    farm.run(&["job", "run", "sync"]).ok();
-    farm.run(&["job", "run", "sync", "-p", "tenant=globex"]).ok();
-    farm.run(&["job", "run", "other"]).ok();
-    let listed = |filter: &[&str]| {
-        let list = farm.run(&[&["run", "ls", "--json"], filter].concat()).json();
-        list["items"].as_array().unwrap().len()
-    };
-    assert_eq!(listed(&["--label", "role=batch"]), 2);
-    assert_eq!(listed(&["--label", "role=web"]), 0);
-    assert_eq!(listed(&["--param", "tenant=acme"]), 1);
-    assert_eq!(listed(&["--label", "role=batch", "--param", "tenant=globex"]), 1);
-    farm.run(&["run", "ls", "--label", "batch"])
-        .refused(2, &["--label", "NAME=VALUE"]);
-    farm.run(&["run", "cancel", "--param", "tenant=globex"])
-        .refused(4, &["this would cancel 1 run of sync", "add --yes"]);
-    farm.run(&["run", "cancel", "--param", "tenant=globex", "--yes"])
-        .ok();
-    assert_eq!(live(&farm), 2);
-    farm.run(&["run", "cancel", "--label", "role=batch", "--yes"])
-        .ok();
-    assert_eq!(live(&farm), 1);
-    farm.run(&[
-        "run",
-        "retry",
-        "--label",
-        "role=batch",
-        "--state",
-        "cancelled",
-        "--param",
-        "tenant=acme",
-        "--yes",
-    ])
-    .ok();
-    assert_eq!(listed(&["--state", "due", "--param", "tenant=acme"]), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_was_run_again_already_is_left_out_and_counted() {
     let farm = Farm::new().await;
     farm.apply(JOBS);
@@ -226,7 +178,7 @@ async fn what_was_run_again_already_is_left_out_and_counted() {
     let fail = "WITH gone AS (DELETE FROM farmhand.run_live r WHERE r.job_id = 'a' RETURNING r)
         INSERT INTO farmhand.run_history
         SELECT k.* FROM gone g CROSS JOIN LATERAL farmhand.ended(g.r, 'failed', NULL, 'holder') k";
-    client.batch_execute(fail).await.unwrap();
+    client.exec(fail).await;
     let asked = farm.run(&["run", "retry", "--since", "8h"]);
     assert_eq!(asked.code, 4, "{asked:?}");
     for said in [
@@ -237,7 +189,7 @@ async fn what_was_run_again_already_is_left_out_and_counted() {
     }
     // By its number it is run again as often as somebody says so.
     let oldest = "SELECT min(run_id) FROM farmhand.run_history";
-    let oldest: i64 = client.query_one(oldest, &[]).await.unwrap().get(0);
+    let oldest: i64 = client.value(oldest).await;
     farm.run(&["run", "retry", &oldest.to_string()]).ok();
     assert_eq!(live(&farm), 2);
 }
@@ -266,7 +218,7 @@ async fn the_rest_of_firings_is_counted_before_it_is_confirmed() {
     farm.run(&["job", "run", "shards"]).ok();
     let client = farm.db.client().await;
     let earlier = "UPDATE farmhand.run_live SET due_at = now() - interval '1 day' WHERE instance = 0";
-    client.batch_execute(earlier).await.unwrap();
+    client.exec(earlier).await;
     farm.run(&["run", "cancel", "--until", "1h", "--firing"])
         .refused(4, &["this would cancel 3 runs of shards"]);
 }
@@ -308,18 +260,11 @@ async fn what_is_run_again_of_a_firing_is_all_that_failed_of_it() {
     let fail = "WITH gone AS (DELETE FROM farmhand.run_live r RETURNING r)
         INSERT INTO farmhand.run_history SELECT k.* FROM gone g
         CROSS JOIN LATERAL farmhand.ended(g.r, CASE WHEN (g.r).instance = 1 THEN 'cancelled' ELSE 'failed' END, NULL, 'holder') k";
-    farm.db.client().await.batch_execute(fail).await.unwrap();
+    farm.db.client().await.exec(fail).await;
     farm.run(&["run", "retry", "--job", "a", "--yes"]).ok();
     assert_eq!(due_and_free(&farm).await, (2, 2), "two shards of one firing");
     let newest = "SELECT count(*) FROM farmhand.run_live WHERE firing = (SELECT max(firing) FROM farmhand.run_history)";
-    let of_it: i64 = farm
-        .db
-        .client()
-        .await
-        .query_one(newest, &[])
-        .await
-        .unwrap()
-        .get(0);
+    let of_it: i64 = farm.db.client().await.value(newest).await;
     assert_eq!(of_it, 2);
 }
 
@@ -332,6 +277,7 @@ async fn a_job_that_must_not_run_is_not_run_again() {
     for again in [
         &["run", "retry", "1"][..],
         &["run", "retry", "--job", "a", "--yes"],
+        &["job", "run", "a"],
     ] {
         farm.run(again).refused(4, &["is not enabled", "enabled = true"]);
     }
@@ -348,7 +294,7 @@ async fn no_line_of_a_job_that_must_not_run_is_replayed() {
     ended(&farm, "a", "failed", 2).await;
     let line = "INSERT INTO farmhand.stream_item (run_id, item, outcome, attempt, failures, line, stored_at)
         VALUES (1, 7, 'failed', 1, 3, 'seven', now())";
-    farm.db.client().await.batch_execute(line).await.unwrap();
+    farm.db.client().await.exec(line).await;
     for (key, why) in [
         ("enabled = false", "is not enabled"),
         ("observe = true\nschedule = '@daily'", "observes"),

@@ -142,6 +142,8 @@ async fn a_filter_that_names_nothing_known_is_refused() {
         farm.run(args)
             .refused(3, &["there is no node with the address nosuch"]);
     }
+    farm.run(&["run", "ls", "--label", "batch"])
+        .refused(2, &["--label", "NAME=VALUE"]);
     let state = farm.run(&["run", "ls", "--state", "succeded"]);
     state.refused(2, &["succeeded"]);
     assert_eq!(state.err.matches("invalid value").count(), 1, "{state:?}");
@@ -225,17 +227,14 @@ async fn a_run_whose_session_ended_waits_to_be_freed_in_each_answer() {
     farm.apply("[job.slow]\ncommand = 'sleep 600'\n");
     farm.db
         .client()
-        .await
-        .batch_execute(
+        .await.exec(
             "INSERT INTO farmhand.node (address, name, incarnation, session, open, lease_until, ttl_ms, slots, labels, version,
                  started_at, lost_at)
              VALUES ('n1', 'n1', gen_random_uuid(), 2, false, now(), 8000, 4, '{}', 'x', now(), '2026-03-10T12:00:00Z');
              INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt, fence,
                  claimed_at, started_at)
-             VALUES (7, 'slow', 1, 'submitted', now(), now(), 'running', 'n1', 1, 1, 1, now(), now())",
-        )
-        .await
-        .unwrap();
+             VALUES (7, 'slow', 1, 'submitted', now(), now(), 'running', 'n1', 1, 1, 1, now(), now())"
+        ).await;
     let held = "attempt 1; the session of its node ended at 2026-03-10T12:00:00Z: ";
     for args in [
         ["explain", "run", "7", "--json"],

@@ -196,9 +196,8 @@ async fn times_are_those_of_the_machine_or_utc_when_asked() {
     // What is typed without an offset is read on the same clock.
     let client = farm.db.client().await;
     client
-        .batch_execute("UPDATE farmhand.event SET at = '2026-01-01 00:00:00Z'")
-        .await
-        .unwrap();
+        .exec("UPDATE farmhand.event SET at = '2026-01-01 00:00:00Z'")
+        .await;
     let within = |until: &str, more: &[&str]| {
         let mut ask = vec!["events", "--since", "2025-12-01", "--until", until];
         ask.extend(more);

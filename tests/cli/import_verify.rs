@@ -60,21 +60,19 @@ impl Week {
         let from = Timestamp::from_second(hour - 2 * 86_400).unwrap();
         let week = Self { farm, from };
         let sql = week.farm.db.client().await;
-        sql.batch_execute(
+        sql.exec(
             "UPDATE farmhand.job_revision SET applied_at = now() - interval '7 days';
              INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, labels, version,
                  started_at)
              SELECT a, a, 1, gen_random_uuid(), false, 15000, now(), 1, jsonb_build_object('node', a), '0.1.0', now()
-             FROM unnest(ARRAY['web-1', 'web-2']) a",
-        )
-        .await
-        .unwrap();
+             FROM unnest(ARRAY['web-1', 'web-2']) a"
+        ).await;
         for (job, node, first) in [
             ("app-backup", "web-1", 0_i64),
             ("app-backup", "web-2", 0),
             ("app-queue-web-1", "web-1", 30),
         ] {
-            sql.execute(
+            sql.exec_with(
                 "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
                      state, reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due)
                  SELECT nextval('farmhand.run_id_seq'), $1, 1, 'scheduled', 0, 1, $2, d, d, 'skipped', 'observed', 'schedule',
@@ -82,9 +80,7 @@ impl Week {
                  FROM generate_series(0, $5::bigint - 1) n,
                      LATERAL (SELECT to_timestamp($3::bigint + n * 3600 + $4::bigint * 60) AS d) t",
                 &[&job, &node, &week.from.as_second(), &first, &HOURS],
-            )
-            .await
-            .unwrap();
+            ).await;
         }
         week
     }
@@ -313,12 +309,9 @@ async fn the_time_that_logs_have_is_told_and_no_other_is_safe() {
 async fn a_job_without_a_user_is_not_safe_and_the_logs_user_is_told() {
     let week = Week::new().await;
     let client = week.farm.db.client().await;
-    client
-        .batch_execute(
-            "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{user}', 'null') WHERE job_id = 'app-queue-web-1'",
-        )
-        .await
-        .unwrap();
+    client.exec(
+        "UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{user}', 'null') WHERE job_id = 'app-queue-web-1'"
+    ).await;
     let log = week.log(&week.done(), rsyslog);
     let said = week.verify(&log, &[]);
     assert_eq!(said.code, 14, "{said:?}");
@@ -372,10 +365,7 @@ async fn hosts_and_logs_that_lack_are_named() {
     week.verify("/nowhere/log", &[])
         .refused(2, &["/nowhere/log cannot be read"]);
     let client = week.farm.db.client().await;
-    client
-        .batch_execute("UPDATE farmhand.job SET observe = false")
-        .await
-        .unwrap();
+    client.exec("UPDATE farmhand.job SET observe = false").await;
     week.verify(&log, &[])
         .refused(3, &["no job observes", "observe = true"]);
 }

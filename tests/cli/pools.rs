@@ -48,36 +48,6 @@ async fn pools_come_with_job_files_and_are_resized_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_pool_and_one_in_use_are_refused() {
-    let farm = Farm::new().await;
-    let bad = farm.file(
-        "bad.toml",
-        "[pool.mailer]\nsize = 2\n[job.mail]\ncommand = 'true'\npool = 'mialer'\n",
-    );
-    farm.run(&["job", "apply", bad.to_str().unwrap()]).refused(
-        2,
-        &[
-            "there is no pool \"mialer\"",
-            "bad.toml:5:8",
-            "did you mean \"mailer\"?",
-        ],
-    );
-    farm.apply(JOBS);
-    let run = farm.run(&["job", "run", "mail", "--json"]).json()["run_id"].to_string();
-    let other = farm.file("jobs.toml", "[job.other]\ncommand = 'true'\n");
-    let refused = farm.run(&["job", "apply", "--prune", "--yes", other.to_str().unwrap()]);
-    assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(
-        refused.err.contains("would be deleted") && refused.err.contains(&run),
-        "{refused:?}"
-    );
-    farm.run(&["run", "cancel", &run]).ok();
-    farm.run(&["job", "apply", "--prune", "--yes", other.to_str().unwrap()])
-        .ok();
-    assert_eq!(farm.run(&["pool", "ls", "--json"]).json()["items"], json!([]));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn explain_says_who_has_what_a_run_waits_for() {
     let mut farm = Farm::new().await;
     farm.apply(

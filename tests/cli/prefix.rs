@@ -220,7 +220,7 @@ async fn a_table_whose_rows_two_environments_would_share_is_told() {
     let admin = farm.db.admin().await;
     let table = "CREATE SCHEMA shop; GRANT USAGE ON SCHEMA shop TO farm;
         CREATE TABLE shop.t (id int PRIMARY KEY, d timestamptz); GRANT ALL ON shop.t TO farm";
-    admin.batch_execute(table).await.unwrap();
+    admin.exec(table).await;
     let text = "[job.t]\ncommand = ['true']\n[job.t.table]\nname = 'shop.t'\nkey = 'id'\ndispatch = 'd'\n";
     let file = farm.file("t.toml", text).display().to_string();
     let apply = |environment: &[&str]| farm.run(&[&["job", "apply", &file], environment].concat()).ok();

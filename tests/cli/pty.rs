@@ -93,11 +93,7 @@ async fn what_a_terminal_shows_is_seen_when_it_is_shown() {
     let mut terminal = Pty::of(&farm, "printf 'due: 3'; read -r key");
     eventually("it is drawn", Duration::from_secs(20), || {
         let seen = terminal.look();
-        if seen.contains("due: 3") {
-            Ok(())
-        } else {
-            Err(seen)
-        }
+        seen.contains("due: 3").then_some(()).ok_or(seen)
     });
     terminal.press("q\n");
     assert_eq!(terminal.end().0, Some(0));

@@ -59,14 +59,7 @@ async fn a_restricted_operator_commands_its_own_jobs_alone() {
     }
     farm.run(&["job", "run", "team-b.z"]).ok();
     let newest = "SELECT max(run_id)::text FROM farmhand.run_live WHERE job_id = 'team-b.z'";
-    let other: String = farm
-        .db
-        .client()
-        .await
-        .query_one(newest, &[])
-        .await
-        .expect("a run")
-        .get(0);
+    let other: String = farm.db.client().await.value(newest).await;
     let refusal = format!("login {LOGIN} is restricted to team-a.*");
     for args in [
         ["job", "run", "team-b.z"].as_slice(),

@@ -161,7 +161,7 @@ async fn a_named_source_takes_along_the_signatures_beside_its_files() {
     farm.run(&apply).ok();
     let signed = "SELECT count(*) FROM farmhand.job_signature WHERE job_id = 'a' AND rev = 1";
     let client = farm.db.client().await;
-    let signed: i64 = client.query_one(signed, &[]).await.unwrap().get(0);
+    let signed: i64 = client.value(signed).await;
     assert_eq!(signed, 1);
     farm.file("jobs/a.toml", &job("a").replace("600", "700"));
     farm.run(&apply).refused(4, &["has changed since it was signed"]);
@@ -310,7 +310,7 @@ async fn an_export_says_what_of_a_newer_version_it_cannot_hold() {
     farm.apply(&job("a"));
     let client = farm.db.client().await;
     let later = "UPDATE farmhand.job_revision SET spec = spec || '{\"later\": true}'";
-    client.batch_execute(later).await.unwrap();
+    client.exec(later).await;
     farm.run(&["job", "export"])
         .refused(1, &["cannot be written", "later"]);
 }

@@ -170,11 +170,7 @@ async fn top_on_a_terminal_is_drawn_again_and_leaves_with_q() {
         Duration::from_secs(20),
         || {
             let seen = top.look();
-            if seen.contains("cordoned") {
-                Ok(())
-            } else {
-                Err(seen)
-            }
+            seen.contains("cordoned").then_some(()).ok_or(seen)
         },
     );
     top.press("q");

@@ -9,21 +9,18 @@ async fn status_gives_the_verdict_of_the_page() {
     let farm = Farm::new().await;
     farm.apply("[job.a]\ncommand = 'true'\n[job.b]\ncommand = 'true'\n");
     let client = farm.db.client().await;
-    client
-        .batch_execute(
-            "INSERT INTO farmhand.node (address, name, incarnation, session, renewals, open, lease_until, ttl_ms, slots, labels,
-                 version, started_at, lost_at)
-             SELECT 'n' || n, 'n' || n, gen_random_uuid(), 1, 1, n = 1, now() + interval '1 hour', 3600000, 4, '{}', 'x', now(),
-                 CASE n WHEN 2 THEN now() - interval '3 minutes' END
-             FROM generate_series(1, 2) n;
-             INSERT INTO farmhand.job_stat (job_id, last_state, last_finished, consecutive_failures)
-             VALUES ('a', 'failed', now(), 3), ('b', 'failed', now(), 5);
-             UPDATE farmhand.job SET paused = true, paused_by = 'x', paused_at = now() WHERE job_id = 'b';
-             INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
-             VALUES ('a', 1, 'submitted', 0, now() - interval '22 minutes', now() - interval '22 minutes')",
-        )
-        .await
-        .unwrap();
+    client.exec(
+        "INSERT INTO farmhand.node (address, name, incarnation, session, renewals, open, lease_until, ttl_ms, slots, labels,
+             version, started_at, lost_at)
+         SELECT 'n' || n, 'n' || n, gen_random_uuid(), 1, 1, n = 1, now() + interval '1 hour', 3600000, 4, '{}', 'x', now(),
+             CASE n WHEN 2 THEN now() - interval '3 minutes' END
+         FROM generate_series(1, 2) n;
+         INSERT INTO farmhand.job_stat (job_id, last_state, last_finished, consecutive_failures)
+         VALUES ('a', 'failed', now(), 3), ('b', 'failed', now(), 5);
+         UPDATE farmhand.job SET paused = true, paused_by = 'x', paused_at = now() WHERE job_id = 'b';
+         INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
+         VALUES ('a', 1, 'submitted', 0, now() - interval '22 minutes', now() - interval '22 minutes')"
+    ).await;
     let run = farm.run(&["run", "ls", "--json"]).json()["items"][0]["run_id"].to_string();
     let findings = [
         format!("run {run} of a has waited 22 min for a free slot"),

@@ -113,9 +113,9 @@ async fn doctor_tells_what_a_failover_would_lose_and_which_server_is_which() {
     // A role without this may not see which of them are synchronous.
     let admin = primary.admin().await;
     let may = |verb: &str, word: &str| format!("{verb} pg_read_all_stats {word} farm_agent");
-    admin.batch_execute(&may("REVOKE", "FROM")).await.unwrap();
+    admin.exec(&may("REVOKE", "FROM")).await;
     assert_eq!(doctor(&both).level("standby"), "note");
-    admin.batch_execute(&may("GRANT", "TO")).await.unwrap();
+    admin.exec(&may("GRANT", "TO")).await;
     let report = doctor(&both);
     assert_eq!(report.level("standby"), "ok", "{}", report.check("standby"));
     assert_eq!(report.level("standby lag"), "ok");
@@ -158,9 +158,8 @@ async fn a_transaction_that_holds_dead_rows_is_named() {
     let server = PrivateServer::start(durable()).await;
     let admin = server.admin().await;
     admin
-        .batch_execute("SET application_name = 'forgotten'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
-        .await
-        .unwrap();
+        .exec("SET application_name = 'forgotten'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+        .await;
     let report = doctor(&server.url());
     let found = report.check("old snapshots")["found"]
         .as_str()

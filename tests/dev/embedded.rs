@@ -9,7 +9,7 @@ use farmhand_tests::wait::eventually;
 use tempfile::TempDir;
 
 use super::running::Dev;
-use tokio_postgres::{Client, NoTls};
+use farmhand_tests::pg::connect;
 
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -25,14 +25,6 @@ pub fn start(dir: &Path) -> Embedded {
     Embedded::start(place).unwrap_or_else(|e| panic!("{e}\n{}", e.advice().unwrap_or_default()))
 }
 
-async fn connect(server: &Embedded) -> Client {
-    let (client, connection) = tokio_postgres::connect(&server.place().url(), NoTls)
-        .await
-        .expect("the server answers");
-    tokio::spawn(connection);
-    client
-}
-
 fn kill(pid: i32, signal: i32) {
     // SAFETY: plain system call on a process that this test started.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
@@ -42,18 +34,15 @@ fn kill(pid: i32, signal: i32) {
 async fn data_written_before_a_stop_is_there_after_the_next_start() {
     let dir = scratch();
     let server = start(dir.path());
-    let client = connect(&server).await;
-    client
-        .batch_execute("CREATE TABLE kept AS SELECT 1 AS one")
-        .await
-        .unwrap();
+    let client = connect(&server.place().url()).await;
+    client.exec("CREATE TABLE kept AS SELECT 1 AS one").await;
     let pid = server.pid();
     server.stop(PATIENCE);
     assert_eq!(processes::one(pid), None, "the server is gone when stop returns");
     assert!(processes::with_command(dir.path().to_str().unwrap()).is_empty());
 
     let again = start(dir.path());
-    let row = connect(&again)
+    let row = connect(&again.place().url())
         .await
         .query_one("SELECT one FROM kept", &[])
         .await
@@ -65,11 +54,10 @@ async fn data_written_before_a_stop_is_there_after_the_next_start() {
 async fn a_server_that_was_killed_starts_again_with_what_it_had_committed() {
     let dir = scratch();
     let mut server = start(dir.path());
-    connect(&server)
+    connect(&server.place().url())
         .await
-        .batch_execute("CREATE TABLE kept AS SELECT 1 AS one")
-        .await
-        .unwrap();
+        .exec("CREATE TABLE kept AS SELECT 1 AS one")
+        .await;
     kill(server.pid(), libc::SIGKILL);
     eventually("the end is noticed", PATIENCE, || {
         server.ended().ok_or("still there".to_owned())
@@ -77,7 +65,7 @@ async fn a_server_that_was_killed_starts_again_with_what_it_had_committed() {
     drop(server);
 
     let again = start(dir.path());
-    let row = connect(&again)
+    let row = connect(&again.place().url())
         .await
         .query_one("SELECT one FROM kept", &[])
         .await
@@ -103,14 +91,18 @@ async fn a_stale_pid_file_that_names_somebody_else_is_no_obstacle() {
     std::fs::write(&pid_file, format!("{}\n{rest}", other.pid())).unwrap();
 
     let again = start(dir.path());
-    connect(&again).await.query_one("SELECT 1", &[]).await.unwrap();
+    connect(&again.place().url())
+        .await
+        .query_one("SELECT 1", &[])
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn nobody_listens_on_the_network() {
     let dir = scratch();
     let server = start(dir.path());
-    let row = connect(&server)
+    let row = connect(&server.place().url())
         .await
         .query_one("SHOW listen_addresses", &[])
         .await
@@ -148,7 +140,11 @@ async fn a_directory_that_the_server_may_not_enter_gets_a_link_to_one_that_it_ma
     let closed = scratch();
     std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
     let server = start(closed.path());
-    connect(&server).await.query_one("SELECT 1", &[]).await.unwrap();
+    connect(&server.place().url())
+        .await
+        .query_one("SELECT 1", &[])
+        .await
+        .unwrap();
     let home = server.place().data.parent().unwrap().to_path_buf();
     server.stop(PATIENCE);
     assert_eq!(closed.path().join("postgres").canonicalize().unwrap(), home);
@@ -178,7 +174,10 @@ async fn removing_a_farms_directory_removes_its_data_from_the_next_start_too() {
         let home = place.data.parent().unwrap().to_path_buf();
         let before = (round > 0).then(|| home.with_extension(format!("before.{round}")));
         assert_eq!(place.put_aside, before);
-        let made = connect(&server).await.batch_execute("CREATE TABLE made ()").await;
+        let made = connect(&server.place().url())
+            .await
+            .batch_execute("CREATE TABLE made ()")
+            .await;
         assert!(made.is_ok(), "round {round}: {made:?}");
         server.stop(PATIENCE);
         // All of a directory below /root that lies there.
@@ -198,7 +197,7 @@ async fn a_schema_of_another_build_is_refused_with_what_to_remove() {
         .await
         .unwrap();
     let changed = "UPDATE farmhand.schema_version SET checksum = 'other' WHERE version = 1";
-    connect(&server).await.batch_execute(changed).await.unwrap();
+    connect(&server.place().url()).await.exec(changed).await;
     server.stop(PATIENCE);
     let mut dev = Dev::command_for(dir.path(), farmhand_tests::ports::free_port());
     // What the shell has set is for its own commands.

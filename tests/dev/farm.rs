@@ -30,8 +30,7 @@ async fn within_a_minute_every_example_has_succeeded_and_every_view_says_so() {
     let examples = farmhand::examples::fitted("", home.path()).len();
     assert_eq!(done.len(), examples, "{done:?}");
 
-    let retried = one_text(
-        &client,
+    let retried = client.value::<String>(
         "SELECT max(attempt)::text FROM farmhand.run WHERE job_id = 'flaky-import' AND state = 'succeeded'",
     );
     assert_eq!(retried.await, "2", "the flaky one needs its retry");
@@ -42,10 +41,7 @@ async fn within_a_minute_every_example_has_succeeded_and_every_view_says_so() {
     }
     let runs = dev.ask(&["run", "ls"]);
     assert!(runs.contains("heartbeat") && runs.contains("succeeded"), "{runs}");
-    let run = one_text(
-        &client,
-        "SELECT max(run_id)::text FROM farmhand.run WHERE job_id = 'checksum-sweep' AND state = 'succeeded'",
-    )
+    let run = client.value::<String>("SELECT max(run_id)::text FROM farmhand.run WHERE job_id = 'checksum-sweep' AND state = 'succeeded'")
     .await;
     let log = dev.ask(&["run", "logs", &run]);
     assert!(log.contains("files under /etc"), "{log}");
@@ -65,22 +61,20 @@ async fn within_a_minute_every_example_has_succeeded_and_every_view_says_so() {
         assert!(dev.said().contains(line), "{line} in\n{}", dev.said());
     }
 
-    let before = one_text(
-        &client,
-        "SELECT min(run_id)::text FROM farmhand.run WHERE state = 'succeeded' AND kind <> 'continuous'",
-    )
-    .await;
+    let before = client
+        .value::<String>(
+            "SELECT min(run_id)::text FROM farmhand.run WHERE state = 'succeeded' AND kind <> 'continuous'",
+        )
+        .await;
     drop(client);
     dev.end(libc::SIGINT);
 
     let again = Dev::start(&home);
     let client = again.sql().await;
     // A run before it may have succeeded since.
-    let after = one_text(
-        &client,
-        &format!("SELECT state FROM farmhand.run WHERE run_id = {before}"),
-    )
-    .await;
+    let after = client
+        .value::<String>(&format!("SELECT state FROM farmhand.run WHERE run_id = {before}"))
+        .await;
     assert_eq!(after, "succeeded", "the second start finds its data");
     again.end(libc::SIGTERM);
 }
@@ -104,11 +98,9 @@ async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand
             .iter()
             .filter(|p| p.command == "sleep 3601")
             .count();
-        if hidden >= 3 {
-            Ok(())
-        } else {
-            Err(format!("{hidden} of 3"))
-        }
+        (hidden >= 3)
+            .then_some(())
+            .ok_or_else(|| format!("{hidden} of 3"))
     });
 
     let first = dev.agent("farm-1");
@@ -134,11 +126,9 @@ async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand
         .spawn()
         .unwrap();
     eventually("the agent is back", Duration::from_secs(20), || {
-        if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
-            Ok(())
-        } else {
-            Err(String::new())
-        }
+        (http(dev.port, "/readyz").starts_with("HTTP/1.0 200"))
+            .then_some(())
+            .ok_or_else(|| String::new())
     });
 
     dev.end(libc::SIGINT);
@@ -155,11 +145,7 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
     // Of two signals that wait the kernel delivers the lower one first.
     eventually("the agent is stopped", Duration::from_secs(20), || {
         let status = fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
-        if status.contains("\nState:\tT") {
-            Ok(())
-        } else {
-            Err(status)
-        }
+        status.contains("\nState:\tT").then_some(()).ok_or(status)
     });
     kill(dev.pid(), libc::SIGALRM);
     eventually("the agent has been sent SIGALRM", Duration::from_secs(20), || {
@@ -176,11 +162,9 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
     }
     eventually("the farm goes on", Duration::from_secs(20), || {
         assert_eq!(dev.child.try_wait().unwrap(), None, "{}", dev.said());
-        if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
-            Ok(())
-        } else {
-            Err(String::new())
-        }
+        (http(dev.port, "/readyz").starts_with("HTTP/1.0 200"))
+            .then_some(())
+            .ok_or_else(|| String::new())
     });
     dev.end(libc::SIGINT);
 }
@@ -202,11 +186,9 @@ async fn a_killed_postgresql_is_started_again_and_running_jobs_go_on() {
     let until = |wanted: &str| {
         eventually(&format!("the run is {wanted}"), Duration::from_secs(20), || {
             let now = tokio::task::block_in_place(|| handle.block_on(state()));
-            if now == (wanted.to_owned(), 1) {
-                Ok(())
-            } else {
-                Err(format!("{now:?}"))
-            }
+            (now == (wanted.to_owned(), 1))
+                .then_some(())
+                .ok_or_else(|| format!("{now:?}"))
         });
     };
     until("running");
@@ -250,11 +232,7 @@ fn a_farm_that_was_killed_ends_by_itself_and_starts_again() {
     dev.child.wait().unwrap();
     eventually("nothing of it is left", Duration::from_secs(20), || {
         let left = dev.processes();
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("{left:#?}"))
-        }
+        left.is_empty().then_some(()).ok_or_else(|| format!("{left:#?}"))
     });
     Dev::start(&home).end(libc::SIGINT);
 }

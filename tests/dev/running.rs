@@ -7,10 +7,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use farmhand_tests::bin::farmhand;
+use farmhand_tests::pg::{Client, connect};
 use farmhand_tests::processes::{self, Process};
 use farmhand_tests::wait::eventually;
 use tempfile::TempDir;
-use tokio_postgres::{Client, NoTls};
 
 /// What starting PostgreSQL and three agents may take on a busy machine.
 pub const START: Duration = Duration::from_secs(100);
@@ -87,9 +87,7 @@ impl Dev {
     }
 
     pub async fn sql(&self) -> Client {
-        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
+        connect(&self.url()).await
     }
 
     pub fn cli(&self, arguments: &[&str]) -> Output {
@@ -170,8 +168,4 @@ pub async fn successes(client: &Client) -> BTreeMap<String, i64> {
         .await
         .unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
-}
-
-pub async fn one_text(client: &Client, query: &str) -> String {
-    client.query_one(query, &[]).await.unwrap().get(0)
 }

@@ -38,13 +38,8 @@ async fn every_instance_loops_one_round_after_the_other_and_its_successes_fold()
         .await;
     at_least(&farm, "loop", "succeeded", 30).await;
     farm.ok(&["job", "pause", "loop"]);
-    farm.eventually("the rounds end", SOON, async || {
-        match farm.value::<i64>("SELECT count(*) FROM farmhand.run_live").await {
-            0 => Ok(()),
-            n => Err(format!("{n} live")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, "SELECT count(*) FROM farmhand.run_live", 0_i64)
+        .await;
     let (done, seen) = (
         rounds(&farm, "loop", "succeeded").await,
         farm.witness.ends("loop"),
@@ -123,13 +118,8 @@ async fn failures_back_off_are_recorded_one_by_one_and_never_end_the_loop() {
     let failing = farm.ok(&["status"]);
     assert!(failing.contains("crash"), "{failing}");
     farm.ok(&["job", "pause", "crash"]);
-    farm.eventually("the rounds end", SOON, async || {
-        match farm.value::<i64>("SELECT count(*) FROM farmhand.run_live").await {
-            0 => Ok(()),
-            n => Err(format!("{n} live")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, "SELECT count(*) FROM farmhand.run_live", 0_i64)
+        .await;
     // One that had become due when the job was paused has a record as well.
     let skipped = rounds(&farm, "crash", "skipped").await;
     assert_eq!(
@@ -210,11 +200,9 @@ async fn a_node_that_drains_ends_its_round_and_another_goes_on_with_the_loop() {
     farm.eventually("the loop goes on elsewhere", SOON, async || {
         let lines = farm.witness.lines();
         let elsewhere = lines.iter().any(|l| l.node != home && l.what == What::Start);
-        if elsewhere {
-            Ok(())
-        } else {
-            Err(format!("{} lines", lines.len()))
-        }
+        elsewhere
+            .then_some(())
+            .ok_or_else(|| format!("{} lines", lines.len()))
     })
     .await;
     assert!(farm.witness.life(first, 1).ended, "the round came to its end");

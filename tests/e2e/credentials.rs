@@ -21,7 +21,7 @@ async fn server() -> PrivateServer {
         "local all all trust\nhost all keeper 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
     fs::write(server.data().join("pg_hba.conf"), hba).expect("pg_hba.conf");
     let made = "CREATE ROLE keeper LOGIN PASSWORD 'first' IN ROLE farmhand_agent";
-    server.admin().await.batch_execute(made).await.expect("a login");
+    server.admin().await.exec(made).await;
     server.reload().await;
     server
 }
@@ -41,7 +41,7 @@ async fn rotates(farm: &Farm, file: &Path) {
     for round in 0..6 {
         let password = format!("password-{round}");
         let replace = format!("ALTER ROLE keeper PASSWORD '{password}'");
-        admin.batch_execute(&replace).await.expect("a password");
+        admin.exec(&replace).await;
         keep(file, &password);
         let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'";
         admin.query(ends, &[]).await.expect("ends");
@@ -50,11 +50,7 @@ async fn rotates(farm: &Farm, file: &Path) {
             let count = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'keeper'";
             let row = admin.query_one(count, &[]).await.expect("a count");
             let now: i64 = row.get(0);
-            if now > 0 {
-                Ok(())
-            } else {
-                Err(format!("round {round}"))
-            }
+            (now > 0).then_some(()).ok_or_else(|| format!("round {round}"))
         })
         .await;
     }
@@ -62,11 +58,7 @@ async fn rotates(farm: &Farm, file: &Path) {
     let so_far: i64 = farm.value(done).await;
     farm.eventually("runs go on", SOON, async || {
         let now: i64 = farm.value(done).await;
-        if now > so_far {
-            Ok(())
-        } else {
-            Err(now.to_string())
-        }
+        (now > so_far).then_some(()).ok_or_else(|| now.to_string())
     })
     .await;
     assert_eq!(farm.value::<i64>(session).await, before, "the session goes on");

@@ -45,7 +45,7 @@ async fn the_old_loop_and_the_job_that_replaces_it_send_the_same_in_the_same_ord
     let farm = Farm::new().agents(2).start().await;
     let (sql, sh, toml) = (blocks("sql"), blocks("sh"), blocks("toml"));
     assert_eq!((sql.len(), sh.len(), toml.len()), (2, 2, 1));
-    farm.sql.batch_execute(&sql[0]).await.unwrap();
+    farm.exec(&sql[0]).await;
     let program = farm.dir().join("send-mail");
     let script = format!(
         "#!/bin/sh\necho \"$1\" >> {}/calls\nexit 3\n",
@@ -55,18 +55,15 @@ async fn the_old_loop_and_the_job_that_replaces_it_send_the_same_in_the_same_ord
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     // The oldest has the largest number.
     let insert = "INSERT INTO shop.outbox (address, created_at) SELECT 'a@b', now() - n * interval '1 hour' FROM generate_series(1, 3) n";
-    farm.sql.batch_execute(insert).await.unwrap();
+    farm.exec(insert).await;
     let mut old = shell(&farm, &sh[0]).spawn().unwrap();
     sent(&farm, "3\n2\n1\n").await;
     // SAFETY: the group of a child that was not waited for.
     unsafe { libc::kill(-old.id().cast_signed(), libc::SIGKILL) };
     old.wait().unwrap();
 
-    farm.sql.batch_execute(insert).await.unwrap();
-    farm.sql
-        .batch_execute("GRANT USAGE ON SCHEMA shop TO farm_agent, farm_operator; GRANT SELECT, UPDATE ON shop.outbox TO farm_agent, farm_operator")
-        .await
-        .unwrap();
+    farm.exec(insert).await;
+    farm.exec("GRANT USAGE ON SCHEMA shop TO farm_agent, farm_operator; GRANT SELECT, UPDATE ON shop.outbox TO farm_agent, farm_operator").await;
     let applied = shell(
         &farm,
         &sh[1].replace(
@@ -87,13 +84,10 @@ async fn the_old_loop_and_the_job_that_replaces_it_send_the_same_in_the_same_ord
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_with_a_status_and_a_key_of_two_columns_becomes_a_table_of_a_job() {
     let farm = Farm::new().start().await;
-    farm.sql
-        .batch_execute(
-            "CREATE SCHEMA shop; CREATE TABLE shop.tasks (tenant int, id bigint, status text, PRIMARY KEY (tenant, id));
-             INSERT INTO shop.tasks VALUES (1, 1, 'done'), (1, 2, 'new'), (2, 1, 'new');",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE SCHEMA shop; CREATE TABLE shop.tasks (tenant int, id bigint, status text, PRIMARY KEY (tenant, id));
+         INSERT INTO shop.tasks VALUES (1, 1, 'done'), (1, 2, 'new'), (2, 1, 'new');"
+    ).await;
     let check = ["job", "check", "--table", "shop.tasks"];
     let before = farm.farmhand(&check);
     let said = String::from_utf8_lossy(&before.stderr).into_owned();
@@ -104,12 +98,9 @@ async fn a_table_with_a_status_and_a_key_of_two_columns_becomes_a_table_of_a_job
         "{said}"
     );
     for block in &blocks("sql")[1..] {
-        farm.sql.batch_execute(block).await.unwrap();
+        farm.exec(block).await;
     }
-    farm.sql
-        .batch_execute("GRANT USAGE ON SCHEMA shop TO farm_agent, farm_operator; GRANT SELECT, UPDATE ON shop.tasks TO farm_agent, farm_operator")
-        .await
-        .unwrap();
+    farm.exec("GRANT USAGE ON SCHEMA shop TO farm_agent, farm_operator; GRANT SELECT, UPDATE ON shop.tasks TO farm_agent, farm_operator").await;
     let job = farm.ok(&check);
     assert!(
         job.contains("key = [\"tenant\", \"id\"]\ndispatch = \"dispatched_at\"\n"),

@@ -51,13 +51,7 @@ async fn a_run_whose_row_somebody_has_locked_holds_up_no_other_end() {
     }
     for run in others.iter().chain([&locked]) {
         let sql = format!("SELECT started_at IS NOT NULL FROM farmhand.run WHERE run_id = {run}");
-        farm.eventually("it is running", SOON, async || {
-            match farm.value::<bool>(&sql).await {
-                true => Ok(()),
-                false => Err(sql.clone()),
-            }
-        })
-        .await;
+        farm.becomes(SOON, &sql, true).await;
     }
     let mut holder = farm.database.client().await;
     let transaction = holder.transaction().await.expect("a transaction");
@@ -95,26 +89,14 @@ async fn a_node_claims_no_more_than_its_warden_has_room_for() {
         last = farm.submit("long").await;
     }
     let running = "SELECT count(*) FROM farmhand.run_live WHERE started_at IS NOT NULL AND state = 'running'";
-    farm.eventually("it runs what it has room for", SOON, async || {
-        match farm.value::<i64>(running).await {
-            25 => Ok(()),
-            other => Err(format!("{other} run")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, running, 25_i64).await;
     // One place is free: the next run takes it, and more claims were not needed.
     let first = farm
         .value::<i64>("SELECT min(run_id) FROM farmhand.run_live WHERE state = 'running'")
         .await;
     farm.ok(&["run", "cancel", &first.to_string()]);
     farm.over(first, SOON).await;
-    farm.eventually("the next one runs", SOON, async || {
-        match farm.value::<i64>(running).await {
-            25 => Ok(()),
-            other => Err(format!("{other} run")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, running, 25_i64).await;
     let numbers = farm
         .value::<i64>("SELECT sum(attempt)::bigint FROM farmhand.run")
         .await;

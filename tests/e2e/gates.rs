@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{CALM, Farm};
+use farmhand_tests::farm::Farm;
 use farmhand_tests::witness::boot_ns;
 
 /// For runs that wait for each other, on a machine busy with other things.
@@ -72,32 +72,6 @@ async fn a_pool_of_three_with_fifty_waiting_runs_is_never_exceeded_and_is_resize
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_name_their_locks_in_different_orders_neither_meet_nor_stop_each_other() {
-    let farm = Farm::new()
-        .agents(2)
-        .ttl(CALM)
-        .jobs(
-            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '150']\n\
-             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '150']\n\
-             [job.b]\nlocks = ['b']\ncommand = [WITNESS, '150']\n",
-        )
-        .start()
-        .await;
-    let mut runs = Vec::new();
-    for _ in 0..5 {
-        for job in ["ab", "ba", "b"] {
-            runs.push(farm.submit(job).await);
-        }
-    }
-    for run in runs {
-        let done = farm.over(run, LONG).await;
-        assert_eq!(done.state, "succeeded", "{done:?}");
-    }
-    assert_eq!(farm.witness.most_at_once(|_| true), 1);
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_rate_spreads_starts_and_goes_on_by_itself_when_its_time_has_passed() {
     let farm = Farm::new()
         .agents(2)
@@ -121,40 +95,5 @@ async fn a_rate_spreads_starts_and_goes_on_by_itself_when_its_time_has_passed() 
         let within = three[2] - three[0];
         assert!(within > 2.999, "three starts within {within} s: {starts:?}");
     }
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_higher_priority_goes_first_and_the_scheduled_keep_to_the_pool_too() {
-    let farm = Farm::new()
-        .agents(2)
-        .ttl(CALM)
-        .jobs(
-            "[pool.p]\nsize = 1\n[defaults]\npool = 'p'\n\
-             [job.first]\ncommand = [WITNESS, '1500']\n\
-             [job.low]\npriority = -1\ncommand = [WITNESS, '100']\n\
-             [job.high]\npriority = 1\ncommand = [WITNESS, '100']\n\
-             [job.tick]\nschedule = '@every 1s'\ncommand = [WITNESS, '100']\n",
-        )
-        .start()
-        .await;
-    let first = farm.submit("first").await;
-    farm.lives(first, 1).await;
-    let low = farm.submit("low").await;
-    let high = farm.submit("high").await;
-    let waiting = farm.run(low).await;
-    assert_eq!(
-        (waiting.state.as_str(), waiting.reason.as_deref()),
-        ("due", Some("pool"))
-    );
-    for run in [first, high] {
-        farm.succeeds(run).await;
-    }
-    farm.ok(&["job", "pause", "tick"]);
-    farm.over(low, LONG).await;
-    let (low, high) = (farm.witness.life(low, 1), farm.witness.life(high, 1));
-    assert!(high.first < low.first);
-    assert!(farm.witness.ends("tick") > 0);
-    assert_eq!(farm.witness.most_at_once(|_| true), 1);
     farm.check().await;
 }

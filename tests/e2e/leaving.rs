@@ -55,15 +55,14 @@ async fn what_a_claim_under_way_wins_after_sigint_is_given_back_as_never_started
     farm.apply("[job.once]\non_lost = 'fail'\ncommand = [WITNESS, '50']\n");
     let client = farm.database.client().await;
     client
-        .batch_execute("BEGIN; SELECT FROM farmhand.node WHERE address = 'n1' FOR UPDATE")
-        .await
-        .expect("a lock");
+        .exec("BEGIN; SELECT FROM farmhand.node WHERE address = 'n1' FOR UPDATE")
+        .await;
     let run_id = farm.submit("once").await;
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND wait_event_type = 'Lock' AND query LIKE '%me AS MATERIALIZED%left_to_others%'";
     let admin = farm.database.admin().await;
     farm.eventually("a claim that waits", SOON, async || {
-        match admin.query_one(waits, &[]).await.expect("a count").get(0) {
+        match admin.value(waits).await {
             0i64 => Err("none".to_owned()),
             _ => Ok(()),
         }
@@ -71,7 +70,7 @@ async fn what_a_claim_under_way_wins_after_sigint_is_given_back_as_never_started
     .await;
     farm.agents[0].signal(libc::SIGINT);
     farm.event("draining").await;
-    client.batch_execute("COMMIT").await.expect("no lock any more");
+    client.exec("COMMIT").await;
     let status = farm.agents[0].exit(SOON).await;
     assert!(status.success(), "{status}");
     let run = farm.run(run_id).await;
@@ -273,31 +272,17 @@ async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
     let mut farm = Farm::new().ttl(CALM).jobs(&format!("{JOBS}{boot}")).start().await;
     let fired = "SELECT count(*) FROM farmhand.run WHERE job_id = 'warm'";
     let count = async |farm: &Farm, wanted: i64| {
-        farm.eventually("the boot is fired", SOON, async || {
-            match farm.value::<i64>(fired).await {
-                n if n == wanted => Ok(()),
-                n => Err(format!("{n} times")),
-            }
-        })
-        .await;
+        farm.becomes(SOON, fired, wanted).await;
     };
     // A run that is just being claimed when its agent goes holds the session until it lapses.
     let idle = async |farm: &Farm| {
-        farm.eventually("all have ended", SOON, async || {
-            match farm.value::<i64>("SELECT count(*) FROM farmhand.run_live").await {
-                0 => Ok(()),
-                n => Err(format!("{n} have not")),
-            }
-        })
-        .await;
+        farm.becomes(SOON, "SELECT count(*) FROM farmhand.run_live", 0_i64)
+            .await;
     };
     count(&farm, 1).await;
     idle(&farm).await;
     farm.agents[0].kill();
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.node_boot")
-        .await
-        .expect("the boot is forgotten");
+    farm.exec("DELETE FROM farmhand.node_boot").await;
     farm.agents[0].start().await;
     farm.event("session_adopted").await;
     count(&farm, 2).await;

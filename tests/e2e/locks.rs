@@ -101,11 +101,11 @@ fn stopped(server: &PrivateServer, signal: i32) {
 }
 
 /// Until so many clients had an answer of the server.
-async fn eventually_asked(sql: &tokio_postgres::Client, clients: i64) {
+async fn eventually_asked(sql: &farmhand_tests::pg::Client, clients: i64) {
     let begun = std::time::Instant::now();
     loop {
         let asked = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm_operator' AND state = 'idle' AND query ~ 'acquire|renew'";
-        let found: i64 = sql.query_one(asked, &[]).await.unwrap().get(0);
+        let found: i64 = sql.value(asked).await;
         if found >= clients {
             return;
         }
@@ -338,7 +338,7 @@ async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
     let db = TestDb::new().await;
     let table = "CREATE TABLE lease (job_id text PRIMARY KEY, running_at text, until timestamptz);
         INSERT INTO lease VALUES ('report', NULL, '2000-01-01')";
-    db.client().await.batch_execute(table).await.unwrap();
+    db.client().await.exec(table).await;
     let run = |nth: usize, url: String| {
         let place = tempfile::tempdir().unwrap();
         for name in ["report", "mailer"] {
@@ -410,7 +410,7 @@ async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
 async fn nobody_is_said_to_hold_a_lock_while_claims_are_closed() {
     let db = TestDb::new().await;
     let closed = "UPDATE farmhand.epoch SET server = '0 other'";
-    db.client().await.batch_execute(closed).await.unwrap();
+    db.client().await.exec(closed).await;
     let ran = Place::new(db.url_as("farm_submitter")).output(&["-n", "x"], "true");
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(said.contains("held by no one: "), "{said}");

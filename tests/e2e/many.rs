@@ -43,25 +43,13 @@ async fn jobs_due_at_one_instant_all_run_once_and_firing_them_takes_no_round_tri
         before.push(rounds(&farm, op).await);
     }
     let done = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
-    farm.eventually(
-        "they are due",
+    farm.becomes_some(
         Duration::from_secs(ahead + 30),
-        async || match farm.value::<i64>("SELECT count(*) FROM farmhand.run").await {
-            0 => Err("nothing fired".to_owned()),
-            _ => Ok(()),
-        },
+        "SELECT count(*) FROM farmhand.run",
     )
     .await;
     let due = boot_ns();
-    farm.eventually(
-        "all of them have run",
-        Duration::from_secs(240),
-        async || match farm.value::<i64>(done).await {
-            n if n == jobs as i64 => Ok(()),
-            n => Err(format!("{n} of {jobs}")),
-        },
-    )
-    .await;
+    farm.becomes(Duration::from_secs(240), done, jobs as i64).await;
     let took = Duration::from_nanos(boot_ns() - due);
     let twice = farm
         .value::<i64>("SELECT count(*) FROM farmhand.run WHERE attempt <> 1 OR state <> 'succeeded'")

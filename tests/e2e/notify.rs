@@ -129,53 +129,6 @@ async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_anothe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_takeover_is_told_once() {
-    let hook = Hook::start().await;
-    let mut farm = Farm::new()
-        .agents(2)
-        .jobs(&format!(
-            "[notify.ops]\nwebhook = '{}'\n[job.long]\ncommand = [WITNESS, '3000']\nnotify = 'ops'\n",
-            hook.url("/")
-        ))
-        .start()
-        .await;
-    let run = farm.submit("long").await;
-    let home = farm.lives(run, 1).await.running_at.expect("a node");
-    farm.agent(&home).kill_with_wardens();
-    let all = calls(&farm, &hook, 1, SOON).await;
-    assert_eq!(all[0].event(), "takeover");
-    assert_eq!(all[0].body["node"], home.as_str());
-    assert_eq!(all[0].body["run"], run);
-    farm.succeeds(run).await;
-    assert_eq!(events(&hook.calls()), ["takeover"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_missed_deadline_is_told_once_and_the_success_after_it() {
-    let hook = Hook::start().await;
-    let jobs = format!(
-        "[notify.ops]\nwebhook = '{}'\non = ['deadline', 'recovery']\n[job.late]\nschedule = '* * * * * *'\n
-         overlap = 'skip'\ncommand = 'while ! test -e @DIR@/good; do sleep 0.1; done'\nnotify = 'ops'\n",
-        hook.url("/")
-    );
-    let farm = Farm::new()
-        .agents(2)
-        .jobs(&jobs)
-        .arguments(&["--snapshot-every", "1s"])
-        .start()
-        .await;
-    let all = calls(&farm, &hook, 1, SOON).await;
-    assert_eq!(all[0].event(), "deadline");
-    assert_eq!(all[0].body["last_success"], Value::Null);
-    looks(&farm).await;
-    assert_eq!(events(&hook.calls()), ["deadline"]);
-    std::fs::write(farm.dir().join("good"), "").unwrap();
-    let all = calls(&farm, &hook, 2, SOON).await;
-    assert_eq!(all[1].event(), "recovery");
-    assert!(all[1].body["deadline"].is_string(), "{all:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_fails_is_tried_again_and_people_see_it() {
     let hook = Hook::start().await;
     hook.answer(Answer::Status(503));
@@ -211,13 +164,11 @@ async fn a_webhook_that_fails_is_tried_again_and_people_see_it() {
     hook.answer(Answer::Redirect(hook.url("/elsewhere")));
     calls(&farm, &hook, 2, SOON).await;
     hook.answer(Answer::Status(204));
-    farm.eventually("it is delivered", SOON, async || {
-        let sql = "SELECT count(*) FROM farmhand.notification WHERE state = 'delivered'";
-        match farm.value::<i64>(sql).await {
-            1 => Ok(()),
-            _ => Err(format!("{:?}", hook.calls())),
-        }
-    })
+    farm.becomes(
+        SOON,
+        "SELECT count(*) FROM farmhand.notification WHERE state = 'delivered'",
+        1_i64,
+    )
     .await;
     let all = hook.calls();
     assert!(

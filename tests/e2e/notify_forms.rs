@@ -121,16 +121,14 @@ async fn a_missed_deadline_is_resolved_although_the_job_was_defined_anew() {
             let actions: Vec<&str> = (calls.iter())
                 .map(|call| call.body["event_action"].as_str().unwrap_or_default())
                 .collect();
-            if actions == wanted {
-                Ok(())
-            } else {
-                Err(format!("{actions:?}"))
-            }
+            (actions == wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{actions:?}"))
         })
         .await;
     };
     let sql = "UPDATE farmhand.job SET applied_at = now() - interval '3 years'";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
     actions(&["trigger"]).await;
     farm.apply(&format!("{jobs}description = 'by the new year'\n"));
     looks(&farm).await;

@@ -49,11 +49,9 @@ async fn an_imported_crontab_observes_beside_cron_and_runs_once_observe_is_taken
                 observed(&farm, "n1").await.len(),
                 observed(&farm, "n2").await.len(),
             );
-            if a >= 3 && b >= 3 {
-                Ok(())
-            } else {
-                Err(format!("{a} and {b}"))
-            }
+            (a >= 3 && b >= 3)
+                .then_some(())
+                .ok_or_else(|| format!("{a} and {b}"))
         },
     )
     .await;
@@ -96,16 +94,11 @@ async fn an_imported_crontab_observes_beside_cron_and_runs_once_observe_is_taken
     assert!(without.len() < text.lines().count(), "{text}");
     std::fs::write(&out, without.join("\n")).unwrap();
     farm.ok(&["job", "apply", &out]);
-    farm.eventually("both nodes run it", Duration::from_secs(60), async || {
-        let nodes: i64 = farm
-            .value("SELECT count(DISTINCT running_at) FROM farmhand.run_history WHERE state = 'succeeded'")
-            .await;
-        if nodes == 2 {
-            Ok(())
-        } else {
-            Err(format!("{nodes} nodes"))
-        }
-    })
+    farm.becomes(
+        Duration::from_secs(60),
+        "SELECT count(DISTINCT running_at) FROM farmhand.run_history WHERE state = 'succeeded'",
+        2_i64,
+    )
     .await;
     assert!(ran.exists());
     farm.ok(&["job", "pause", "beat"]);

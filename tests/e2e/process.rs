@@ -50,61 +50,6 @@ async fn the_command_runs_as_the_user_in_the_directory_with_the_mask_and_environ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn home_and_user_are_the_agents_own_unless_the_job_names_others() {
-    let farm = Farm::new()
-        .jobs(
-            "[job.own]\ncommand = 'echo $HOME $USER $LOGNAME $SHELL'\n
-             [job.named]\nisolation = 'pid'\nenv = { HOME = '/srv', SHELL = '/bin/bash' }\n
-             command = 'echo $HOME $USER $LOGNAME $SHELL'\n",
-        )
-        .start()
-        .await;
-    // SAFETY: a plain system call.
-    let me = farmhand_os::accounts::of(unsafe { libc::geteuid() }).expect("a directory of users");
-    let me = me.expect("this user has an entry");
-    let (name, home) = (me.name.to_string_lossy(), me.home.to_string_lossy());
-    for (job, expected) in [
-        ("own", format!("{home} {name} {name} /bin/sh\n")),
-        ("named", format!("/srv {name} {name} /bin/bash\n")),
-    ] {
-        let run_id = farm.submit(job).await;
-        farm.succeeds(run_id).await;
-        assert_eq!(farm.output(run_id, 1).await, expected, "{job}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_started_fails_with_the_reason() {
-    let farm = Farm::new()
-        .policy("users = ['*', 'root']")
-        .jobs(
-            "[job.missing]\ncommand = ['/no/such/program']\n
-             [job.forbidden]\nuser = 'nobody'\ncommand = ['@DIR@/secret.sh']\n
-             [job.nobody-there]\nuser = 'no-such-user'\ncommand = ['true']\n
-             [job.nowhere]\ncwd = '/no/such/directory'\ncommand = ['true']\n",
-        )
-        .start()
-        .await;
-    use std::os::unix::fs::PermissionsExt;
-    let script = farm.dir().join("secret.sh");
-    std::fs::write(&script, "#!/bin/sh\ntrue\n").expect("a script");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("its mode");
-    for (job, named) in [
-        ("missing", "/no/such/program"),
-        ("forbidden", "secret.sh"),
-        ("nobody-there", "no-such-user"),
-        ("nowhere", "/no/such/directory"),
-    ] {
-        let run_id = farm.submit(job).await;
-        let done = farm.over(run_id, SOON).await;
-        assert_eq!((done.state.as_str(), done.attempt), ("failed", 1), "{done:?}");
-        let reason = done.reason.unwrap_or_default();
-        eprintln!("{job}: {reason}");
-        assert!(reason.contains(named), "{job}: {reason}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
     let farm = Farm::new()
         .jobs(

@@ -3,32 +3,6 @@
 use farmhand_tests::farm::{CALM, Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_checkpoint_of_a_failed_attempt_is_where_the_next_one_begins() {
-    let farm = Farm::new()
-        .jobs(
-            r#"
-            [job.steps]
-            retry = { max = 2, backoff = 'constant', base = '100ms' }
-            command = '''
-            echo "from ${FARMHAND_CHECKPOINT-the start}"
-            case ${FARMHAND_CHECKPOINT-} in
-            '') printf 'step 1\n\n' >&$FARMHAND_PROGRESS_FD; exit 1 ;;
-            'step 1') echo 'step "2"' >&$FARMHAND_PROGRESS_FD; exit 1 ;;
-            esac
-            '''
-            "#,
-        )
-        .start()
-        .await;
-    let run_id = farm.submit("steps").await;
-    farm.succeeds(run_id).await;
-    for (attempt, from) in [(1, "the start"), (2, "step 1"), (3, "step \"2\"")] {
-        assert_eq!(farm.output(run_id, attempt).await, format!("from {from}\n"));
-    }
-    farm.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_job_reports_with_the_command_and_people_see_it() {
     let farm = Farm::new()
         .jobs(
@@ -114,6 +88,8 @@ async fn silence_ends_an_attempt_and_the_next_goes_on_from_its_checkpoint() {
     assert_eq!(farm.output(run_id, 2).await, "from 4\n");
     let silent = ["type=\"progress\""];
     farm.counts(&farm.agents[0], "farmhand_timeouts_total", &silent, 1.0)
+        .await;
+    farm.counts(&farm.agents[0], "farmhand_retries_total", &[], 1.0)
         .await;
     farm.check().await;
 }

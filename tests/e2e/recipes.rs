@@ -52,11 +52,7 @@ async fn a_request_by_curl_fails_with_the_answer_and_ends_with_its_node() {
             .iter()
             .filter(|process| left.contains(&process.pid))
             .count();
-        if old == 0 {
-            Ok(())
-        } else {
-            Err(format!("{old} left"))
-        }
+        (old == 0).then_some(()).ok_or_else(|| format!("{old} left"))
     })
     .await;
     let done = farm.over(run, SOON).await;
@@ -84,22 +80,18 @@ async fn sql_by_psql_stops_at_an_error_and_its_statement_ends_with_its_node() {
 
     std::fs::write(&script, "SELECT pg_sleep(600) /* the report */;\n").unwrap();
     let run = farm.submit("nightly-report").await;
-    reports(&farm, 1, "the statement runs").await;
+    reports(&farm, 1).await;
     let home = farm.run(run).await.running_at.unwrap();
     std::fs::write(&script, "SELECT 'done';\n").unwrap();
     farm.agent(&home).kill_with_wardens();
-    reports(&farm, 0, "the server has ended it").await;
+    reports(&farm, 0).await;
     let done = farm.over(run, SOON).await;
     assert_eq!((done.state.as_str(), done.attempt), ("succeeded", 2), "{done:?}");
     farm.check().await;
 }
 
 /// Waits until the server executes so many of the report's statements.
-async fn reports(farm: &Farm, wanted: i64, what: &str) {
+async fn reports(farm: &Farm, wanted: i64) {
     let statements = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%the report%' AND pid <> pg_backend_pid() AND state = 'active'";
-    farm.eventually(what, SOON, async || match farm.value::<i64>(statements).await {
-        found if found == wanted => Ok(()),
-        found => Err(format!("{found} statements")),
-    })
-    .await;
+    farm.becomes(SOON, statements, wanted).await;
 }

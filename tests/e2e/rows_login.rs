@@ -41,7 +41,7 @@ async fn told(farm: &Farm, id: i64) {
 
 async fn told_within(farm: &Farm, id: i64, bound: Duration) {
     let insert = "INSERT INTO shop.orders VALUES ($1)";
-    farm.sql.execute(insert, &[&id]).await.expect("a row");
+    farm.sql.exec_with(insert, &[&id]).await;
     farm.eventually("the row is told", bound, async || {
         let sql = "SELECT said FROM shop.orders WHERE id = $1";
         let said: Option<String> = farm.sql.query_one(sql, &[&id]).await.expect(sql).get(0);
@@ -61,7 +61,7 @@ async fn a_login_for_rows_dispatches_and_writes_them_and_the_agents_own_has_no_r
         agent.env.push((URL.to_owned(), url.clone()));
     }
     farm.start_agents().await;
-    farm.sql.batch_execute(TABLE).await.expect("a table");
+    farm.exec(TABLE).await;
     let may = "SELECT has_schema_privilege('farm_agent', 'shop', 'USAGE')
         OR has_any_column_privilege('farm_agent', 'shop.orders', 'SELECT, INSERT, UPDATE')";
     assert!(!farm.value::<bool>(may).await);
@@ -76,10 +76,7 @@ async fn a_login_for_rows_dispatches_and_writes_them_and_the_agents_own_has_no_r
     assert!(!said.contains("users' rows with its own login"), "{said}");
     // What it lacks is said of it, not of the agent's login.
     let revoke = "REVOKE UPDATE (said) ON shop.orders FROM farmhand_rows; INSERT INTO shop.orders VALUES (9)";
-    farm.sql
-        .batch_execute(revoke)
-        .await
-        .expect("a right is taken away");
+    farm.exec(revoke).await;
     farm.event("table_refused").await;
     let why = "SELECT detail::text FROM farmhand.event WHERE kind = 'table_refused' LIMIT 1";
     let why: String = farm.value(why).await;
@@ -90,10 +87,10 @@ async fn a_login_for_rows_dispatches_and_writes_them_and_the_agents_own_has_no_r
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_login_for_rows_doctor_says_whose_rights_a_tables_owner_has() {
     let farm = Farm::new().start().await;
-    farm.sql.batch_execute(TABLE).await.expect("a table");
+    farm.exec(TABLE).await;
     let grant = "GRANT USAGE ON SCHEMA shop TO farm_agent; GRANT INSERT ON shop.seen TO farm_agent;
         GRANT SELECT, UPDATE ON shop.orders TO farm_agent";
-    farm.sql.batch_execute(grant).await.expect("rights");
+    farm.exec(grant).await;
     farm.apply(JOB);
     told(&farm, 1).await;
     let doctor = farm.farmhand(&["doctor"]);
@@ -171,7 +168,7 @@ async fn a_login_for_rows_has_a_password_of_its_own_which_may_be_replaced() {
     fs::write(server.data().join("pg_hba.conf"), hba).expect("pg_hba.conf");
     let admin = server.admin().await;
     let made = "CREATE ROLE rower LOGIN PASSWORD 'first' IN ROLE farmhand_rows";
-    admin.batch_execute(made).await.expect("a login");
+    admin.exec(made).await;
     server.reload().await;
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("password");
@@ -191,23 +188,17 @@ async fn a_login_for_rows_has_a_password_of_its_own_which_may_be_replaced() {
     );
     keep(&file, "first");
     farm.start_agents().await;
-    farm.sql.batch_execute(TABLE).await.expect("a table");
+    farm.exec(TABLE).await;
     farm.apply(JOB);
     told(&farm, 1).await;
-    admin
-        .batch_execute("ALTER ROLE rower PASSWORD 'second'")
-        .await
-        .expect("a password");
+    admin.exec("ALTER ROLE rower PASSWORD 'second'").await;
     keep(&file, "second");
     let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rower'";
     admin.query(ends, &[]).await.expect("ends");
     told(&farm, 2).await;
 
     // At night it is locked: the job says so, and goes on when it is not.
-    admin
-        .batch_execute("ALTER ROLE rower NOLOGIN")
-        .await
-        .expect("no login");
+    admin.exec("ALTER ROLE rower NOLOGIN").await;
     admin.query(ends, &[]).await.expect("ends");
     farm.event("table_refused").await;
     let why: String = farm
@@ -217,10 +208,7 @@ async fn a_login_for_rows_has_a_password_of_its_own_which_may_be_replaced() {
         why.contains("the login for rows") && why.contains("rower"),
         "{why}"
     );
-    admin
-        .batch_execute("ALTER ROLE rower LOGIN")
-        .await
-        .expect("a login");
+    admin.exec("ALTER ROLE rower LOGIN").await;
     // What was refused is tried rarely.
     told_within(&farm, 3, 3 * SOON).await;
     farm.check().await;

@@ -217,11 +217,7 @@ async fn a_journal_that_is_not_there_holds_up_nothing_and_gets_what_waited_when_
     farm.succeeds(run).await;
     farm.eventually("it is said", SOON, async || {
         let log = farm.agents[0].log();
-        if log.contains("cannot be sent to") {
-            Ok(())
-        } else {
-            Err(log)
-        }
+        log.contains("cannot be sent to").then_some(()).ok_or(log)
     })
     .await;
     journal.listen();

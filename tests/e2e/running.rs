@@ -46,11 +46,7 @@ async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
                 .metric("farmhand_runs_finished_total", &["outcome=\"succeeded\""])
                 .await;
         }
-        if done >= 3.0 {
-            Ok(())
-        } else {
-            Err(done.to_string())
-        }
+        (done >= 3.0).then_some(()).ok_or_else(|| done.to_string())
     })
     .await;
     farm.check().await;
@@ -73,12 +69,12 @@ async fn what_an_agent_alone_could_not_fire_is_tried_again_soon_and_with_pauses(
         )
     };
     let (soon, after) = (until(-0.5), until(2.0));
-    holder.batch_execute(&format!("BEGIN; {soon}")).await.unwrap();
+    holder.exec(&format!("BEGIN; {soon}")).await;
     let lock = "SELECT next_run::text FROM farmhand.job FOR UPDATE";
-    let due: String = holder.query_one(lock, &[]).await.unwrap().get(0);
+    let due: String = holder.value(lock).await;
     let tries = async || statements(&farm.agents[0]).await["fire"];
     let before = tries().await;
-    holder.batch_execute(&format!("{after}; COMMIT")).await.unwrap();
+    holder.exec(&format!("{after}; COMMIT")).await;
     let tried = tries().await - before;
     assert!((2.0..10.0).contains(&tried), "{tried} times");
     let late = format!(
@@ -93,42 +89,6 @@ async fn what_an_agent_alone_could_not_fire_is_tried_again_soon_and_with_pauses(
     assert!(late < 4.0, "{late} s: a poll of its own found it");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
-    let farm = Farm::new()
-        .agents(1)
-        .jobs(
-            r#"
-            [job.late]
-            schedule = "0 0 1 1 *"
-            missed = "skip"
-            command = [WITNESS, "10"]
-            "#,
-        )
-        .start()
-        .await;
-    // As if the farm had been away over New Year.
-    farm.sql
-        .execute(
-            "UPDATE farmhand.job SET next_run = date_trunc('year', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'",
-            &[],
-        )
-        .await
-        .unwrap();
-    farm.eventually("the skip is counted", SOON, async || {
-        let missed = ["reason=\"missed\""];
-        match farm.agents[0].metric("farmhand_skips_total", &missed).await {
-            1.0 => Ok(()),
-            other => Err(format!("{other}")),
-        }
-    })
-    .await;
-    let runs = farm.runs("late").await;
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    assert_eq!(runs[0].state, "skipped", "{runs:?}");
-    farm.check().await;
-}
-
 /// Applied by a newer release while this agent runs: a word that it does not know, or something else to run than a command, a
 /// flow or a stream. It waits for an agent that knows it.
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +100,7 @@ async fn a_definition_of_a_newer_release_is_given_back_and_does_not_fail() {
         let change = change.as_object().expect("an object").clone();
         spec.as_object_mut().expect("an object").extend(change);
         let update = "UPDATE farmhand.job_revision SET spec = $1";
-        farm.sql.execute(update, &[&spec]).await.expect("a definition");
+        farm.sql.exec_with(update, &[&spec]).await;
     };
     for newer in [
         json!({"overlap": "of_the_future"}),
@@ -161,7 +121,7 @@ async fn a_definition_that_no_warden_takes_fails_its_run_and_says_why() {
     let farm = short().await;
     let odd = "UPDATE farmhand.job_revision SET spec = spec || jsonb_build_object('secrets',
         jsonb_build_object(repeat('x', 201), 'entry'))";
-    farm.sql.batch_execute(odd).await.expect("a definition");
+    farm.exec(odd).await;
     let run_id = farm.submit("short").await;
     let over = farm.over(run_id, SOON).await;
     assert_eq!((over.state.as_str(), over.attempt), ("failed", 1), "{over:?}");
@@ -180,11 +140,11 @@ async fn a_run_of_a_kind_that_only_a_newer_release_knows_is_given_back_and_does_
         CREATE FUNCTION of_the_future() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN NEW.kind := 'of_the_future'; RETURN NEW; END $$;
         CREATE TRIGGER of_the_future BEFORE INSERT ON farmhand.run_live FOR EACH ROW EXECUTE FUNCTION of_the_future()";
-    farm.sql.batch_execute(newer).await.expect("a newer schema");
+    farm.exec(newer).await;
     let run_id = farm.submit("short").await;
     is_given_back(&farm, run_id).await;
     let known = "UPDATE farmhand.run_live SET kind = 'submitted'";
-    farm.sql.batch_execute(known).await.expect("one that it knows");
+    farm.exec(known).await;
     farm.succeeds(run_id).await;
     farm.check().await;
 }
@@ -194,7 +154,7 @@ async fn a_run_of_a_kind_that_only_a_newer_release_knows_is_given_back_and_does_
 async fn a_key_that_only_a_newer_release_knows_is_not_honoured_and_the_command_runs() {
     let farm = short().await;
     let newer = "UPDATE farmhand.job_revision SET spec = spec || '{\"key_of_the_future\": true}'";
-    farm.sql.batch_execute(newer).await.expect("a newer definition");
+    farm.exec(newer).await;
     let run_id = farm.submit("short").await;
     assert_eq!(farm.succeeds(run_id).await.attempt, 1);
     farm.check().await;
@@ -225,33 +185,44 @@ async fn a_start_that_a_killed_agent_did_not_write_down_is_written_by_the_next_o
         .start()
         .await;
     let run = farm.submit("long").await;
-    farm.eventually("its start is written down", SOON, async || {
-        let sql = "SELECT started_at IS NOT NULL FROM farmhand.run_live";
-        if farm.value::<bool>(sql).await {
-            Ok(())
-        } else {
-            Err(sql.to_owned())
-        }
-    })
-    .await;
+    farm.becomes(SOON, "SELECT started_at IS NOT NULL FROM farmhand.run_live", true)
+        .await;
     farm.agents[0].kill();
     // As if it was killed before it had written that.
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET started_at = NULL")
-        .await
-        .expect("no start");
+    farm.exec("UPDATE farmhand.run_live SET started_at = NULL").await;
     farm.agents[0].start().await;
     let shown = format!(
         "SELECT coalesce(started_at BETWEEN claimed_at - interval '1 minute' AND clock_timestamp(), false)
          FROM farmhand.run WHERE run_id = {run}"
     );
-    farm.eventually("its start is shown", SOON, async || {
-        match farm.value::<bool>(&shown).await {
-            true => Ok(()),
-            false => Err(farm.agents[0].log_tail(20)),
-        }
-    })
-    .await;
+    farm.becomes(SOON, &shown, true).await;
     let now = farm.run(run).await;
     assert_eq!((now.state.as_str(), now.attempt), ("running", 1), "{now:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
+    let farm = Farm::new()
+        .agents(1)
+        .jobs(
+            r#"
+            [job.late]
+            schedule = "0 0 1 1 *"
+            missed = "skip"
+            command = [WITNESS, "10"]
+            "#,
+        )
+        .start()
+        .await;
+    // As if the farm had been away over New Year.
+    let away =
+        "UPDATE farmhand.job SET next_run = date_trunc('year', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'";
+    farm.exec(away).await;
+    let missed = ["reason=\"missed\""];
+    farm.counts(&farm.agents[0], "farmhand_skips_total", &missed, 1.0)
+        .await;
+    let runs = farm.runs("late").await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0].state, "skipped", "{runs:?}");
+    farm.check().await;
 }

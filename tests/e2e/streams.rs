@@ -41,11 +41,7 @@ fn done(farm: &Farm) -> Vec<String> {
 async fn until_done(farm: &Farm, lines: &[&str]) {
     farm.eventually("the lines are done", SOON, async || {
         let done = done(farm);
-        if done == lines {
-            Ok(())
-        } else {
-            Err(format!("{done:?}"))
-        }
+        (done == lines).then_some(()).ok_or_else(|| format!("{done:?}"))
     })
     .await;
 }
@@ -87,11 +83,7 @@ async fn a_growing_list_is_handled_by_several_workers_and_what_hangs_or_fails_is
     // It waits for its list, and says so.
     farm.eventually("it says what it waits for", SOON, async || {
         let shown = farm.ok(&["run", "show", &run]);
-        if shown.contains("list is not there yet") {
-            Ok(())
-        } else {
-            Err(shown)
-        }
+        shown.contains("list is not there yet").then_some(()).ok_or(shown)
     })
     .await;
     append(&farm, "list", b"a\nhang\nbad\nslow\ndie\nb\nhal");

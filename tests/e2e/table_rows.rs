@@ -5,15 +5,12 @@ use farmhand_tests::farm::{CALM, Farm, SOON};
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_run_oldest_first_with_their_columns_also_after_a_kill() {
     let mut farm = Farm::new().agents(2).start().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE mail (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), created_at timestamptz NOT NULL, n int, price numeric(30, 3),
-                address text, sent boolean, said text);
-             INSERT INTO mail (created_at, n, price, address)
-                SELECT now() - n * interval '1 hour', n, 12345678901234567890.125, E'it''s \"' || n || E'\"\n$(id)' FROM generate_series(1, 6) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TABLE mail (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), created_at timestamptz NOT NULL, n int, price numeric(30, 3),
+            address text, sent boolean, said text);
+         INSERT INTO mail (created_at, n, price, address)
+            SELECT now() - n * interval '1 hour', n, 12345678901234567890.125, E'it''s \"' || n || E'\"\n$(id)' FROM generate_series(1, 6) n"
+    ).await;
     farm.apply(
         r#"
 [job.mail]
@@ -62,73 +59,13 @@ max_running = 1
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_without_a_key_are_told_of_by_an_event() {
-    let farm = Farm::new().start().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE odd (id uuid UNIQUE, d boolean);
-             CREATE INDEX ON odd (id) WHERE d IS NULL;
-             GRANT SELECT, UPDATE ON odd TO farm_operator",
-        )
-        .await
-        .unwrap();
-    let job = "[job.odd]\ncommand = ['true']\ntable = { name = 'odd', key = 'id', dispatch = 'd', poll = '200ms' }\n";
-    farm.apply(job);
-    assert_eq!(farm.events("rows_without_key").await, 0);
-    farm.sql
-        .batch_execute("INSERT INTO odd VALUES (NULL), (gen_random_uuid()), (NULL)")
-        .await
-        .unwrap();
-    farm.event("rows_without_key").await;
-    let run = farm.first_run("odd").await;
-    farm.succeeds(run.run_id).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_triggered_job_is_given_columns_that_it_declares_and_a_row_that_is_too_large_fails_and_says_so() {
-    let farm = Farm::new().start().await;
-    farm.sql
-        .batch_execute("CREATE TABLE r (id int PRIMARY KEY, n int, body text, d boolean, said text); INSERT INTO r VALUES (1, 7, 'b')")
-        .await
-        .unwrap();
-    farm.apply(
-        r#"
-[job.row]
-command = '''[ "$FARMHAND_ROW" = '{"body":"b","n":7}' ]'''
-table = { name = "r", key = "id", dispatch = "d", row = ["n", "body"], message = "said", poll = "200ms" }
-[job.child]
-command = ["printf", "%s", "{n}"]
-params = { n = { type = "integer", required = true } }
-triggered_by = "row"
-"#,
-    );
-    let child = farm.first_run("child").await;
-    farm.succeeds(child.run_id).await;
-    assert_eq!(farm.output(child.run_id, 1).await, "7");
-    farm.sql
-        .batch_execute("UPDATE r SET body = repeat('x', 70000), d = NULL")
-        .await
-        .unwrap();
-    farm.eventually("the row is told", SOON, async || {
-        let said: Option<String> = farm.value("SELECT said FROM r").await;
-        let said = said.unwrap_or_default();
-        let told = said.starts_with("failed:") && said.contains("more than 65536 bytes");
-        told.then_some(()).ok_or(said)
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn each_row_runs_once_while_agents_that_take_rows_up_are_killed() {
     let mut farm = Farm::new().agents(2).ttl(CALM).start().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE q (half int, id uuid DEFAULT gen_random_uuid(), n int, d timestamptz, said text, PRIMARY KEY (half, id));
-             CREATE INDEX ON q (n, half, id) WHERE d IS NULL;
-             INSERT INTO q (half, n) SELECT n % 2, n FROM generate_series(1, 200) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TABLE q (half int, id uuid DEFAULT gen_random_uuid(), n int, d timestamptz, said text, PRIMARY KEY (half, id));
+         CREATE INDEX ON q (n, half, id) WHERE d IS NULL;
+         INSERT INTO q (half, n) SELECT n % 2, n FROM generate_series(1, 200) n"
+    ).await;
     farm.apply(
         r#"
 [job.q]
@@ -150,12 +87,11 @@ table = { name = "q", key = ["half", "id"], dispatch = "d", order_by = "n", row 
         farm.agent(agent).kill();
         farm.agent(agent).start().await;
     }
-    farm.eventually("every row is told", SOON * 3, async || {
-        let waits: i64 = farm
-            .value("SELECT count(*) FROM q WHERE said IS DISTINCT FROM 'succeeded'")
-            .await;
-        (waits == 0).then_some(()).ok_or(waits.to_string())
-    })
+    farm.becomes(
+        SOON * 3,
+        "SELECT count(*) FROM q WHERE said IS DISTINCT FROM 'succeeded'",
+        0_i64,
+    )
     .await;
     let mut seen = lines(&farm);
     assert_eq!(seen.len(), 200, "each row once: its warden outlives the agent");
@@ -168,4 +104,23 @@ table = { name = "q", key = ["half", "id"], dispatch = "d", order_by = "n", row 
     assert!(seen.contains(&format!("{{\"n\":7}} {key}")), "{key}: {seen:?}");
     farm.ok(&["run", "logs", "q", "--key", &key]);
     farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_without_a_key_are_told_of_by_an_event() {
+    let farm = Farm::new().start().await;
+    farm.exec(
+        "CREATE TABLE odd (id uuid UNIQUE, d boolean);
+             CREATE INDEX ON odd (id) WHERE d IS NULL;
+             GRANT SELECT, UPDATE ON odd TO farm_operator",
+    )
+    .await;
+    let job = "[job.odd]\ncommand = ['true']\ntable = { name = 'odd', key = 'id', dispatch = 'd', poll = '200ms' }\n";
+    farm.apply(job);
+    assert_eq!(farm.events("rows_without_key").await, 0);
+    farm.exec("INSERT INTO odd VALUES (NULL), (gen_random_uuid()), (NULL)")
+        .await;
+    farm.event("rows_without_key").await;
+    let run = farm.first_run("odd").await;
+    farm.succeeds(run.run_id).await;
 }

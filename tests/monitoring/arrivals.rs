@@ -155,13 +155,7 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
         farm.submit("long").await;
     }
     let running = "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'long' AND started_at IS NOT NULL";
-    farm.eventually("the long runs", SOON, async || {
-        match farm.value::<i64>(running).await {
-            n if n == STORM as i64 => Ok(()),
-            n => Err(format!("{n} run")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, running, STORM as i64).await;
     for name in ["n1", "n2", "n4"] {
         farm.agent(name).start().await;
     }
@@ -183,7 +177,7 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     };
     let held = farm.database.client().await;
     let open = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM farmhand.node";
-    held.batch_execute(open).await.expect("a snapshot");
+    held.exec(open).await;
 
     farm.apply(FAILING);
     let failing = Instant::now();

@@ -20,7 +20,7 @@ async fn a_run_that_takes_longer_than_usual_is_one_event_and_said_alike_everywhe
         .jobs(JOB)
         .start()
         .await;
-    farm.sql.batch_execute(FIVE).await.expect("a past");
+    farm.exec(FIVE).await;
     let run = farm.submit("weary").await;
     // It is slow after ten seconds, and somebody has to look.
     farm.eventually("it is told", Duration::from_secs(60), async || {
@@ -54,13 +54,7 @@ async fn a_run_that_takes_longer_than_usual_is_one_event_and_said_alike_everywhe
     farm.over(run, Duration::from_secs(60)).await;
     shows(&farm, &second, 0).await;
     let left = "SELECT count(*) FROM farmhand.slow_run";
-    farm.eventually("it is forgotten", SOON, async || {
-        match farm.value::<i64>(left).await {
-            0 => Ok(()),
-            n => Err(format!("{n} rows")),
-        }
-    })
-    .await;
+    farm.becomes(SOON, left, 0_i64).await;
     assert_eq!(farm.events("run_slow").await, 1);
     let status = farm.ok(&["status"]);
     assert!(!status.contains("longer than usual"), "{status}");

@@ -17,6 +17,7 @@ pub mod ports;
 pub mod processes;
 pub mod proxy;
 pub mod seed;
+pub mod tmpfs;
 pub mod wait;
 pub mod watch;
 pub mod witness;

@@ -20,9 +20,9 @@ async fn refusals_and_actions_are_in_the_audit_and_nothing_else_is() {
         let row = format!(
             "INSERT INTO farmhand.event (at, kind, severity, detail) VALUES (now(), '{kind}', 'info', '{detail}')"
         );
-        sql.batch_execute(&row).await.unwrap();
+        sql.exec(&row).await;
     }
-    let kinds: String = sql.query_one(KINDS, &[]).await.unwrap().get(0);
+    let kinds: String = sql.value(KINDS).await;
     assert_eq!(
         kinds,
         "user_refused definition_refused http_refused token_created job_paused"
@@ -34,7 +34,7 @@ async fn nobody_changes_empties_or_shortens_the_audit() {
     let test = TestDb::new().await;
     let sql = test.client().await;
     let row = "INSERT INTO farmhand.event (at, kind, severity, detail) VALUES (now(), 'job_paused', 'info', '{\"by\": \"anna\"}')";
-    sql.batch_execute(row).await.unwrap();
+    sql.exec(row).await;
     for role in [
         "farm_agent",
         "farm_operator",
@@ -60,6 +60,6 @@ async fn nobody_changes_empties_or_shortens_the_audit() {
             );
         }
     }
-    let kinds: String = sql.query_one(KINDS, &[]).await.unwrap().get(0);
+    let kinds: String = sql.value(KINDS).await;
     assert_eq!(kinds, "job_paused");
 }

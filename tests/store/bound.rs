@@ -7,15 +7,15 @@ use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
 use farmhand_store::jobs::{Backfilled, backfill, submit};
 use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::{
-    Expired, Freed, NodeInfo, Opened, Renewed, Started, Told, claim, close, expire, finish, fire, open,
-    renew, retry, settle, started,
+    Expired, Freed, Renewed, Started, Told, claim, close, expire, finish, fire, open, renew, retry, settle,
+    started,
 };
-use farmhand_store::{Db, LeaseIdentity, LogStream, StoreError, partitions};
+use farmhand_store::{Db, LogStream, StoreError, partitions};
 use farmhand_tests::pg::config;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, TTL, failure, firing, info, past, spec, success};
+use crate::fixture::{Farm, TTL, failure, firing, info, opened, past, spec, success};
 
 /// The names of all triggers that check logins, those of partitions too, that are enabled and that are not.
 async fn triggers(farm: &Farm) -> (i64, i64) {
@@ -30,17 +30,6 @@ async fn triggers(farm: &Farm) -> (i64, i64) {
 
 async fn agent(farm: &Farm, login: &str) -> Db {
     Db::connect(&config(&farm.test.url_as(login))).await.unwrap()
-}
-
-async fn opened(db: &Db, node: NodeInfo) -> LeaseIdentity {
-    match open(db, &node).await.unwrap() {
-        Opened::Session(session) => LeaseIdentity {
-            address: node.address,
-            session,
-            incarnation: node.incarnation,
-        },
-        other => panic!("{}: {other:?}", node.address),
-    }
 }
 
 #[tokio::test]
@@ -126,12 +115,11 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
     assert!(early.to_string().contains("is not over"), "{early}");
     let admin = farm.test.admin().await;
     admin
-        .batch_execute(
+        .exec(
             "SET session_replication_role = replica;
-             UPDATE farmhand.node SET lease_until = clock_timestamp() - interval '1 second' WHERE address = 'n1'",
+         UPDATE farmhand.node SET lease_until = clock_timestamp() - interval '1 second' WHERE address = 'n1'",
         )
-        .await
-        .unwrap();
+        .await;
     let Expired::Done { freed } = expire(&two, "n1", me.session, me.incarnation, renewals)
         .await
         .unwrap()
@@ -169,7 +157,7 @@ async fn an_agent_fires_triggers_and_backfills_a_job_whose_run_by_hand_a_bound_n
         "UPDATE farmhand.run_live SET overlap = 'allow' WHERE run_id = {}",
         by_hand.run_id
     );
-    let again = async || farm.test.admin().await.batch_execute(&allow).await.unwrap();
+    let again = async || farm.test.admin().await.exec(&allow).await;
 
     let fired = fire(&farm.db, &[firing("j", 1, past(60), &[past(60)])])
         .await
@@ -206,12 +194,11 @@ async fn any_agent_ends_what_is_lost_with_a_bound_node() {
     // A renewal in the future: the database's clock was set back since.
     let admin = farm.test.admin().await;
     admin
-        .batch_execute(
+        .exec(
             "SET session_replication_role = replica;
-             UPDATE farmhand.node SET lease_until = clock_timestamp() + interval '1 day' WHERE address = 'n1'",
+         UPDATE farmhand.node SET lease_until = clock_timestamp() + interval '1 day' WHERE address = 'n1'",
         )
-        .await
-        .unwrap();
+        .await;
     let renewals = farm.renewals("n1").await;
     let Expired::Done { .. } = expire(&farm.db, "n1", me.session, me.incarnation, renewals)
         .await

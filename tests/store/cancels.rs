@@ -66,7 +66,7 @@ async fn a_run_of_an_ended_session_is_cancelled_when_it_is_freed() {
     let run = farm.held_run(&me, "j", spec()).await;
     // As after an expiry that passed over it, because somebody had locked it.
     let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
-    farm.sql.batch_execute(end).await.unwrap();
+    farm.exec(end).await;
     assert_eq!(
         cancel(&farm.db, run.run_id, "eve").await.unwrap(),
         Cancelled::Held

@@ -152,7 +152,7 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
     let gone = async |found: &str| {
         let sql =
             format!("UPDATE farmhand.node SET lease_until = now() - interval '2 hours', lost_at = {found}");
-        farm.sql.batch_execute(&sql).await.unwrap();
+        farm.exec(&sql).await;
     };
     gone("now()").await;
     assert!(!left_over(&farm.db, hour).await.unwrap().to_abandon);
@@ -178,12 +178,11 @@ async fn nothing_is_claimed_before_it_is_ready() {
     let me = farm.node("a").await;
     farm.due_runs("j", 1).await;
     farm.sql
-        .execute(
+        .exec_with(
             "UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour'",
             &[],
         )
-        .await
-        .unwrap();
+        .await;
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
 }
 
@@ -288,24 +287,21 @@ async fn a_claim_touches_no_history_and_scans_no_queue() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.due_runs("j", 100).await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at,
-                 state, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due)
-             SELECT nextval('farmhand.run_id_seq'), 'old' || i % 100, 1, 'scheduled', 0, 1, now(), now(), 'succeeded',
-                 'holder', 1, 0, 0, '{}', now(), now(), now(), now()
-             FROM generate_series(1, 100000) i;
-             -- 50,000 runs that wait for a time far away, 50,000 held by others.
-             INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
-             SELECT 'j', 1, 'submitted', now(), now() + interval '1 day' FROM generate_series(1, 50000);
-             INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt,
-                 fence, claimed_at)
-             SELECT 'j', 1, 'submitted', now(), now(), 'running', 'z' || i % 50, 1, 1, i, now()
-             FROM generate_series(1, 50000) i;
-             ANALYZE farmhand.run_live; ANALYZE farmhand.node; ANALYZE farmhand.job_revision",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at,
+             state, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due)
+         SELECT nextval('farmhand.run_id_seq'), 'old' || i % 100, 1, 'scheduled', 0, 1, now(), now(), 'succeeded',
+             'holder', 1, 0, 0, '{}', now(), now(), now(), now()
+         FROM generate_series(1, 100000) i;
+         -- 50,000 runs that wait for a time far away, 50,000 held by others.
+         INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+         SELECT 'j', 1, 'submitted', now(), now() + interval '1 day' FROM generate_series(1, 50000);
+         INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt,
+             fence, claimed_at)
+         SELECT 'j', 1, 'submitted', now(), now(), 'running', 'z' || i % 50, 1, 1, i, now()
+         FROM generate_series(1, 50000) i;
+         ANALYZE farmhand.run_live; ANALYZE farmhand.node; ANALYZE farmhand.job_revision"
+    ).await;
 
     let statement = include_str!("../../common/store/src/sql/claim.sql");
     let none: Option<Vec<i64>> = None;
@@ -380,12 +376,8 @@ async fn shards_are_left_to_the_nodes_whose_they_are_for_three_seconds() {
         instances.extend(own.iter().map(|run| run.instance));
     }
     // The third node has no room: after a while its shards are anybody's.
-    farm.sql
-        .batch_execute(
-            "UPDATE farmhand.run_live SET ready_at = ready_at - interval '4 seconds' WHERE state = 'due'",
-        )
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET ready_at = ready_at - interval '4 seconds' WHERE state = 'due'")
+        .await;
     let left = claim(&farm.db, &nodes[0], 99, None).await.unwrap();
     instances.extend(left.iter().map(|run| run.instance));
     instances.sort_unstable();

@@ -46,7 +46,7 @@ async fn no_trigger_row_or_round_makes_a_run_while_claims_are_closed_and_none_is
         finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     }
     let rounds = "DELETE FROM farmhand.run_live";
-    farm.sql.batch_execute(rounds).await.unwrap();
+    farm.exec(rounds).await;
     replace(&farm).await;
     assert_eq!(made(&farm).await, [0; 3]);
     open(&farm).await;

@@ -31,10 +31,7 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
     let me = farm.node("a").await;
     let db = Db::new(&short(farm.test.config()));
     let locker = farm.test.client().await;
-    locker
-        .batch_execute("BEGIN; SELECT FROM farmhand.node FOR UPDATE")
-        .await
-        .unwrap();
+    locker.exec("BEGIN; SELECT FROM farmhand.node FOR UPDATE").await;
     let start = Instant::now();
     let error = renew(&db, &me, TTL, &Told::default()).await.unwrap_err();
     assert!(
@@ -49,18 +46,15 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
     );
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(db.gauge().used, 0);
-    locker.batch_execute("ROLLBACK").await.unwrap();
+    locker.exec("ROLLBACK").await;
     // What only reads has changed nothing.
-    locker
-        .batch_execute("BEGIN; LOCK TABLE farmhand.job")
-        .await
-        .unwrap();
+    locker.exec("BEGIN; LOCK TABLE farmhand.job").await;
     let error = jobs::list_jobs(&db, None, 10).await.unwrap_err();
     assert!(
         matches!(error, StoreError::TimedOut { unsure: false, .. }),
         "{error:?}"
     );
-    locker.batch_execute("ROLLBACK").await.unwrap();
+    locker.exec("ROLLBACK").await;
     assert!(matches!(
         renew(&db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
@@ -75,9 +69,8 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
     let db = Db::new(&short(farm.test.config()));
     let locker = farm.test.client().await;
     locker
-        .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
+        .await;
     // The first statement passes, the second waits.
     let error = close(&db, &me).await.unwrap_err();
     // Its COMMIT was never sent.
@@ -85,7 +78,7 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
         matches!(error, StoreError::TimedOut { unsure: false, .. }),
         "{error:?}"
     );
-    locker.batch_execute("ROLLBACK").await.unwrap();
+    locker.exec("ROLLBACK").await;
     let holds =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
     while farm.i64_of_sessions(holds).await > 0 {
@@ -105,15 +98,14 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
     farm.held_run(&me, "j", spec()).await;
     let locker = farm.test.client().await;
     locker
-        .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
+        .await;
     let given_up = tokio::select! {
         done = close(&farm.db, &me) => Some(done),
         () = until_blocked(&farm) => None,
     };
     assert!(given_up.is_none());
-    locker.batch_execute("ROLLBACK").await.unwrap();
+    locker.exec("ROLLBACK").await;
     assert!(matches!(
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
@@ -138,18 +130,11 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
 #[tokio::test]
 async fn a_database_that_takes_no_writes_is_told_apart() {
     let farm = Farm::new().await;
-    let name: String = farm
-        .sql
-        .query_one("SELECT current_database()", &[])
-        .await
-        .unwrap()
-        .get(0);
-    farm.sql
-        .batch_execute(&format!(
-            "ALTER DATABASE {name} SET default_transaction_read_only = on"
-        ))
-        .await
-        .unwrap();
+    let name: String = farm.sql.value("SELECT current_database()").await;
+    farm.exec(&format!(
+        "ALTER DATABASE {name} SET default_transaction_read_only = on"
+    ))
+    .await;
     assert!(matches!(
         Db::connect(&farm.test.config()).await,
         Err(StoreError::WritesOff)
@@ -159,18 +144,11 @@ async fn a_database_that_takes_no_writes_is_told_apart() {
 #[tokio::test]
 async fn another_isolation_than_read_committed_is_refused() {
     let farm = Farm::new().await;
-    let name: String = farm
-        .sql
-        .query_one("SELECT current_database()", &[])
-        .await
-        .unwrap()
-        .get(0);
-    farm.sql
-        .batch_execute(&format!(
-            "ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
-        ))
-        .await
-        .unwrap();
+    let name: String = farm.sql.value("SELECT current_database()").await;
+    farm.exec(&format!(
+        "ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
+    ))
+    .await;
     let error = Db::connect(&farm.test.config()).await.err().unwrap();
     assert!(error.to_string().contains("read committed"), "{error}");
     assert!(
@@ -207,12 +185,11 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
 
     let admin = farm.test.admin().await;
     admin
-        .batch_execute(
+        .exec(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
              WHERE datname = current_database() AND query LIKE '%SET renewals%' AND pid <> pg_backend_pid()",
         )
-        .await
-        .unwrap();
+        .await;
     // At most one statement notices.
     if let Err(error) = renew(&keeper, &me, TTL, &Told::default()).await {
         assert!(error.is_away(), "{error}");
@@ -242,10 +219,9 @@ async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
     let db = server.db().await;
     let admin = server.admin().await;
     admin
-        .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        .await
-        .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+        .exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        .await;
+    admin.exec("SELECT pg_reload_conf()").await;
     let canceller = tokio::spawn(async move {
         for _ in 0..1000 {
             let hit = admin
@@ -275,16 +251,9 @@ async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
         "{error}"
     );
     let admin = canceller.await.unwrap();
-    admin
-        .batch_execute("ALTER SYSTEM RESET synchronous_standby_names")
-        .await
-        .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    let count: i64 = admin
-        .query_one("SELECT count(*) FROM farmhand.event", &[])
-        .await
-        .unwrap()
-        .get(0);
+    admin.exec("ALTER SYSTEM RESET synchronous_standby_names").await;
+    admin.exec("SELECT pg_reload_conf()").await;
+    let count: i64 = admin.value("SELECT count(*) FROM farmhand.event").await;
     assert!(count > 0, "it did commit");
 }
 
@@ -295,10 +264,9 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
     now(&db).await.unwrap();
     let admin = server.admin().await;
     admin
-        .batch_execute("ALTER SYSTEM SET default_transaction_read_only = on")
-        .await
-        .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+        .exec("ALTER SYSTEM SET default_transaction_read_only = on")
+        .await;
+    admin.exec("SELECT pg_reload_conf()").await;
     let mut seen = None;
     for _ in 0..500 {
         if let Err(error) = jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve").await {
@@ -313,15 +281,11 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
         db.gauge().idle,
         "no connection is in use"
     );
+    admin.exec("SET default_transaction_read_only = off").await;
     admin
-        .batch_execute("SET default_transaction_read_only = off")
-        .await
-        .unwrap();
-    admin
-        .batch_execute("ALTER SYSTEM RESET default_transaction_read_only")
-        .await
-        .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+        .exec("ALTER SYSTEM RESET default_transaction_read_only")
+        .await;
+    admin.exec("SELECT pg_reload_conf()").await;
     for _ in 0..500 {
         if jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve")
             .await
@@ -358,6 +322,6 @@ async fn what_a_trigger_warns_of_says_nothing_about_the_commit() {
     let warns = "CREATE FUNCTION public.warn() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN RAISE WARNING 'look here'; RETURN NULL; END $$;
         CREATE TRIGGER warn AFTER INSERT ON farmhand.event FOR EACH ROW EXECUTE FUNCTION public.warn()";
-    farm.sql.batch_execute(warns).await.unwrap();
+    farm.exec(warns).await;
     record_events(&farm.db, &[event()]).await.unwrap();
 }

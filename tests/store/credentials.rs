@@ -22,7 +22,7 @@ fn keep(path: &Path, text: &str) {
 /// refusal.
 async fn reconnects(server: &PrivateServer, db: &Db) {
     let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid()";
-    server.admin().await.execute(ends, &[]).await.expect("ends");
+    server.admin().await.exec_with(ends, &[]).await;
     let began = Instant::now();
     while let Err(error) = now(db).await {
         assert!(matches!(error, StoreError::ConnectionLost { .. }), "{error}");
@@ -37,10 +37,7 @@ async fn a_pool_reconnects_with_the_password_that_its_file_holds_now() {
     let file = dir.path().join("pass");
     let admin = server.admin().await;
     let line = |password: &str| format!("127.0.0.1:*:farmhand:farm:{password}\n");
-    admin
-        .batch_execute("ALTER ROLE farm PASSWORD 'first'")
-        .await
-        .unwrap();
+    admin.exec("ALTER ROLE farm PASSWORD 'first'").await;
     keep(&file, &line("first"));
     hba(&server, "host all all 127.0.0.1/32 scram-sha-256");
     server.reload().await;
@@ -51,9 +48,8 @@ async fn a_pool_reconnects_with_the_password_that_its_file_holds_now() {
         let password = format!("p{round}");
         keep(&file, &line(&password));
         admin
-            .batch_execute(&format!("ALTER ROLE farm PASSWORD '{password}'"))
-            .await
-            .unwrap();
+            .exec(&format!("ALTER ROLE farm PASSWORD '{password}'"))
+            .await;
         reconnects(&server, &db).await;
     }
     // While it is away, or open to others, what it held last serves.

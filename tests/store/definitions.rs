@@ -74,9 +74,8 @@ async fn agents_see_every_change_once_and_in_order() {
 async fn a_change_that_commits_later_has_the_higher_number() {
     let farm = Farm::new().await;
     let slow = farm.test.client().await;
-    slow.batch_execute("BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1")
-        .await
-        .unwrap();
+    slow.exec("BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1")
+        .await;
     let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
         apply(&db, &[change("j", 0, None)], false, "tester")
@@ -84,7 +83,7 @@ async fn a_change_that_commits_later_has_the_higher_number() {
             .unwrap()
     });
     until_blocked(&farm).await;
-    slow.batch_execute("COMMIT").await.unwrap();
+    slow.exec("COMMIT").await;
     assert!(matches!(
         applying.await.unwrap(),
         ApplyOutcome::Done { seq: 2, .. }
@@ -195,11 +194,8 @@ async fn an_apply_waits_for_the_firing_in_flight_and_then_knows_it() {
     applied(&farm, &[change("j", 0, Some(at))], false).await;
     let firing = farm.test.client().await;
     firing
-        .batch_execute(
-            "BEGIN; UPDATE farmhand.job SET next_run = now() + interval '1 hour', decided_until = next_run",
-        )
-        .await
-        .unwrap();
+        .exec("BEGIN; UPDATE farmhand.job SET next_run = now() + interval '1 hour', decided_until = next_run")
+        .await;
     let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
         apply(&db, &[change("j", 1, Some(at))], false, "tester")
@@ -207,7 +203,7 @@ async fn an_apply_waits_for_the_firing_in_flight_and_then_knows_it() {
             .unwrap()
     });
     until_blocked(&farm).await;
-    firing.batch_execute("COMMIT").await.unwrap();
+    firing.exec("COMMIT").await;
     let stale = Blocked::Stale {
         job_id: "j".to_owned(),
         decided_until: at,
@@ -255,11 +251,8 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     );
     let awake = job(&farm.db, "j").await.unwrap().unwrap();
     assert_eq!((awake.next_run, awake.paused), (Some(later), false));
-    assert_eq!(
-        farm.i64("SELECT count FROM farmhand.run WHERE reason = 'paused'")
-            .await,
-        5
-    );
+    farm.is("SELECT count FROM farmhand.run WHERE reason = 'paused'", 5)
+        .await;
 
     pause(&farm.db, "j", "eve", None).await.unwrap();
     let stale = resume(&farm.db, "j", 2, Some(missed_until), &[], "eve")
@@ -276,13 +269,13 @@ async fn a_schedule_that_an_apply_replaces_meanwhile_is_not_resumed() {
     pause(&farm.db, "j", "eve", None).await.unwrap();
     let applying = farm.test.client().await;
     let seq = "BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1";
-    applying.batch_execute(seq).await.unwrap();
-    applying.batch_execute(APPLY).await.unwrap();
+    applying.exec(seq).await;
+    applying.exec(APPLY).await;
     let db = farm.db.clone();
     // The first revision has no schedule.
     let resuming = tokio::spawn(async move { resume(&db, "j", 1, None, &[], "eve").await.unwrap() });
     until_blocked(&farm).await;
-    applying.batch_execute("COMMIT").await.unwrap();
+    applying.exec("COMMIT").await;
     assert_eq!(resuming.await.unwrap(), Resumed::Changed);
     assert!(job(&farm.db, "j").await.unwrap().unwrap().paused);
 }
@@ -319,7 +312,7 @@ async fn what_fell_into_a_pause_is_recorded_before_another_schedule_is_applied()
         pause(&farm.db, name, "eve", None).await.unwrap();
     }
     let earlier = "UPDATE farmhand.job SET paused_at = now() - interval '2 hours'";
-    farm.sql.batch_execute(earlier).await.unwrap();
+    farm.exec(earlier).await;
     delete(&farm.owner, &["removed".to_owned()], "eve").await.unwrap();
     let longer = JobSpec {
         start: Some(past(7000).to_string()),

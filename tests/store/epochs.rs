@@ -63,13 +63,13 @@ pub async fn shown(farm: &Farm) -> Database {
 pub async fn restart(farm: &Farm) {
     let sql = "UPDATE farmhand.epoch SET server = '1 ' || split_part(server, ' ', 2)
         WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
 }
 
 /// As after a move: every part of the place is another.
 pub async fn replace(farm: &Farm) {
     let sql = "UPDATE farmhand.epoch SET server = '1 elsewhere' WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn an_older_epoch_that_names_this_server_opens_nothing() {
     farm.due_runs("j", 1).await;
     let memory = renewed(&farm, &me, 0).await;
     let newer = "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (9, '1 elsewhere', 'b')";
-    farm.sql.batch_execute(newer).await.unwrap();
+    farm.exec(newer).await;
     assert_eq!(told(&farm).await, [false; 5]);
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![], "a claim");
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
@@ -241,10 +241,7 @@ async fn another_cluster_of_the_same_place_is_not_vouched_for() {
     let me = farm.node("a").await;
     let memory = renewed(&farm, &me, 0).await;
     restart(&farm).await;
-    farm.sql
-        .batch_execute("UPDATE farmhand.epoch SET system_id = 1")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.epoch SET system_id = 1").await;
     assert!(!vouch(&farm.db, &memory).await.unwrap());
 }
 

@@ -11,10 +11,10 @@ use farmhand_store::protocol::{
     fire, open,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 pub const TTL: Duration = Duration::from_secs(30);
@@ -46,14 +46,7 @@ impl Farm {
     }
 
     pub async fn opens(&self, node: NodeInfo) -> LeaseIdentity {
-        match open(&self.db, &node).await.unwrap() {
-            Opened::Session(session) => LeaseIdentity {
-                address: node.address,
-                session,
-                incarnation: node.incarnation,
-            },
-            other => panic!("{}: {other:?}", node.address),
-        }
+        opened(&self.db, node).await
     }
 
     /// Applies one job; scheduled for `next_run` when given.
@@ -93,14 +86,13 @@ impl Farm {
     pub async fn due_runs(&self, job_id: &str, count: i64) {
         self.job(job_id, spec(), None).await;
         self.sql
-            .execute(
+            .exec_with(
                 "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
                  SELECT $1, 1, 'submitted', 0, now() - interval '1 minute', now() - interval '1 minute'
                  FROM generate_series(1, $2::bigint)",
                 &[&job_id, &count],
             )
-            .await
-            .unwrap();
+            .await;
     }
 
     /// Looks until `sql` counts `wanted`.
@@ -114,19 +106,23 @@ impl Farm {
         panic!("not within 10 s: {sql} = {wanted}");
     }
 
+    pub async fn exec(&self, sql: &str) {
+        self.sql.exec(sql).await;
+    }
+
+    /// # Panics
+    /// When `sql` counts anything else.
+    pub async fn is(&self, sql: &str, wanted: i64) {
+        assert_eq!(self.i64(sql).await, wanted, "{sql}");
+    }
+
     pub async fn i64(&self, sql: &str) -> i64 {
-        self.sql
-            .query_one(sql, &[])
-            .await
-            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
-            .get(0)
+        self.sql.value(sql).await
     }
 
     /// As the superuser: of other sessions, which the owner is told of only with `pg_read_all_stats`.
     pub async fn i64_of_sessions(&self, sql: &str) -> i64 {
-        let admin = self.test.admin().await;
-        let row = admin.query_one(sql, &[]).await;
-        row.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get(0)
+        self.test.admin().await.value(sql).await
     }
 
     /// What the events say of runs that ended: the job, the attempt, its node, how and why.
@@ -165,13 +161,25 @@ impl Farm {
     }
 }
 
+/// Opens a session of a node whose address is free.
+pub async fn opened(db: &Db, node: NodeInfo) -> LeaseIdentity {
+    match open(db, &node).await.unwrap() {
+        Opened::Session(session) => LeaseIdentity {
+            address: node.address,
+            session,
+            incarnation: node.incarnation,
+        },
+        other => panic!("{}: {other:?}", node.address),
+    }
+}
+
 /// Waits until something in the database waits for a lock, so that what comes next comes after it.
 pub async fn until_blocked(farm: &Farm) {
     let sql = "SELECT count(*) FROM pg_stat_activity \
                WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let admin = farm.test.admin().await;
     for _ in 0..1000 {
-        if admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        if admin.value::<i64>(sql).await > 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -11,14 +11,12 @@ use farmhand_store::migrate::migrate;
 use farmhand_store::notify;
 use farmhand_store::partitions::ensure_partitions;
 use farmhand_store::pools::set_pool;
-use farmhand_store::protocol::{
-    Claimed, Opened, claim_any, claim_gated, finish, force_expire, open, raise_sequences,
-};
+use farmhand_store::protocol::{Claimed, claim_any, claim_gated, finish, force_expire, raise_sequences};
 use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, TTL, info, spec, success, until_blocked};
+use crate::fixture::{Farm, TTL, info, opened, spec, success, until_blocked};
 use crate::gates::{locked, pooled};
 use crate::rounds::looping;
 
@@ -46,21 +44,9 @@ impl Ledger {
     }
 }
 
-async fn session(db: &Db, address: &str) -> LeaseIdentity {
-    let incarnation = Uuid::new_v4();
-    match open(db, &info(address, incarnation, json!({}))).await.unwrap() {
-        Opened::Session(session) => LeaseIdentity {
-            address: address.to_owned(),
-            session,
-            incarnation,
-        },
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Claims and finishes until nothing is left; every tenth time it dies with what it holds, and comes back.
 async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize {
-    let mut me = session(&db, &address).await;
+    let mut me = opened(&db, info(&address, Uuid::new_v4(), json!({}))).await;
     let mut done = 0;
     for round in 1.. {
         let now = farmhand_store::reading::farm(&db).await.unwrap();
@@ -75,7 +61,7 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
         won.iter().for_each(|run| ledger.change(&me, run, -1));
         if round % 10 == 0 {
             force_expire(&db, &address, me.session).await.unwrap();
-            me = session(&db, &address).await;
+            me = opened(&db, info(&address, Uuid::new_v4(), json!({}))).await;
             continue;
         }
         let ends: Vec<_> = won.iter().map(|run| success(&me, run)).collect();
@@ -149,7 +135,7 @@ async fn a_claim_that_waited_for_another_sees_what_it_took() {
     farm.submitted("j").await;
     farm.submitted("j").await;
     let slow = farm.test.client().await;
-    slow.batch_execute("BEGIN").await.unwrap();
+    slow.exec("BEGIN").await;
     let won = slow
         .query(
             "SELECT farmhand.claim_gated($1, $2, $3, 9)",
@@ -161,7 +147,7 @@ async fn a_claim_that_waited_for_another_sees_what_it_took() {
     let (db, me) = (farm.db.clone(), b.clone());
     let other = tokio::spawn(async move { claim_any(&db, &me, 9, true).await.unwrap() });
     until_blocked(&farm).await;
-    slow.batch_execute("COMMIT").await.unwrap();
+    slow.exec("COMMIT").await;
     assert!(
         other.await.unwrap().is_empty(),
         "the only place was taken meanwhile"
@@ -176,23 +162,22 @@ async fn a_run_that_somebody_has_locked_delays_no_other() {
     farm.needy("j", pooled("p")).await;
     let (first, second) = (farm.submitted("j").await, farm.submitted("j").await);
     let other = farm.test.client().await;
-    other.execute("BEGIN", &[]).await.unwrap();
+    other.exec_with("BEGIN", &[]).await;
     other
-        .execute(
+        .exec_with(
             "SELECT FROM farmhand.run_live WHERE run_id = $1 FOR UPDATE",
             &[&first],
         )
-        .await
-        .unwrap();
+        .await;
     let won = claim_any(&farm.db, &a, 9, true).await.unwrap();
     assert_eq!(won[0].run_id, second);
-    other.execute("ROLLBACK", &[]).await.unwrap();
+    other.exec_with("ROLLBACK", &[]).await;
 }
 
 /// Pages of run_live read by a statement, and whether it was read as a whole.
 async fn cost(farm: &Farm, statement: &str) -> (i64, i64) {
     let c = farm.test.client().await;
-    c.batch_execute(&format!("BEGIN; {statement}")).await.unwrap();
+    c.exec(&format!("BEGIN; {statement}")).await;
     let row = c
         .query_one(
             "SELECT seq_scan::bigint, (seq_tup_read + idx_tup_fetch)::bigint
@@ -214,16 +199,15 @@ async fn a_long_queue_at_a_pool_costs_a_claim_and_a_poll_no_more_than_a_short_on
     farm.needy("plain", spec()).await;
     for job in ["j", "other", "plain"] {
         farm.sql
-            .execute(
+            .exec_with(
                 "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
                  SELECT $1, 1, 'submitted', now() - interval '1 minute', now() - interval '1 minute'
                  FROM generate_series(1, 20000)",
                 &[&job],
             )
-            .await
-            .unwrap();
+            .await;
     }
-    farm.sql.batch_execute("ANALYZE farmhand.run_live").await.unwrap();
+    farm.exec("ANALYZE farmhand.run_live").await;
     let claims = format!(
         "SELECT farmhand.claim_gated('a', {}, '{}', 8)",
         a.session, a.incarnation
@@ -260,15 +244,15 @@ async fn a_round_that_an_apply_gives_another_lock_is_left_to_the_next_claim() {
     farm.job("loop", needs("y"), None).await;
     // Corrected by the claim, which waits for it with the list of what is to be claimed in its hands.
     let later = "INSERT INTO farmhand.rate_start VALUES ('first', now() + interval '1 hour', 1, 1)";
-    farm.sql.batch_execute(later).await.unwrap();
+    farm.exec(later).await;
     let holder = farm.test.client().await;
     let hold = "BEGIN; SELECT FROM farmhand.rate_start FOR UPDATE";
-    holder.batch_execute(hold).await.unwrap();
+    holder.exec(hold).await;
     let (db, claimer) = (farm.db.clone(), me.clone());
     let claiming = tokio::spawn(async move { claim_gated(&db, &claimer, 9).await.unwrap() });
     until_blocked(&farm).await;
     farm.job("loop", needs("z"), None).await;
-    holder.batch_execute("COMMIT").await.unwrap();
+    holder.exec("COMMIT").await;
     let jobs = |runs: Vec<Claimed>| -> Vec<String> { runs.into_iter().map(|run| run.job_id).collect() };
     assert_eq!(jobs(claiming.await.unwrap()), ["first"]);
     assert_eq!(jobs(claim_gated(&farm.db, &me, 9).await.unwrap()), ["loop"]);
@@ -285,14 +269,12 @@ async fn ten_thousand_runs_without_needs_are_made_as_fast_as_before() {
     let mut best = [Duration::MAX; 2];
     for round in 0..10 {
         let enabled = ["DISABLE", "ENABLE"][round % 2];
-        farm.sql
-            .batch_execute(&format!(
-                "TRUNCATE farmhand.run_live; ALTER TABLE farmhand.run_live {enabled} TRIGGER gate_new_runs"
-            ))
-            .await
-            .unwrap();
+        farm.exec(&format!(
+            "TRUNCATE farmhand.run_live; ALTER TABLE farmhand.run_live {enabled} TRIGGER gate_new_runs"
+        ))
+        .await;
         let before = Instant::now();
-        farm.sql.execute(insert, &[]).await.unwrap();
+        farm.sql.exec_with(insert, &[]).await;
         best[round % 2] = best[round % 2].min(before.elapsed());
     }
     eprintln!("{best:?}");
@@ -312,7 +294,7 @@ async fn no_lock_that_a_stranger_can_take_stands_in_front_of_a_claim_an_epoch_or
     let taken = "SELECT pg_advisory_lock(7377299466905054820 + n) FROM generate_series(0, 9) n;
         SELECT pg_advisory_lock(c, hashtext(name)) FROM unnest(ARRAY[1718771553, 1919907699, 1919905645]) c,
             unnest(ARRAY['x', 'y', 'j']) name";
-    stranger.batch_execute(taken).await.unwrap();
+    stranger.exec(taken).await;
     let won = claim_any(&farm.db, &me, 9, true).await.unwrap();
     assert_eq!(won.len(), 1);
     let asked = leases::acquire(&farm.owner, "y", TTL, None).await.unwrap();
@@ -337,10 +319,10 @@ async fn runs_without_needs_are_claimed_while_those_with_needs_have_to_wait() {
     farm.due_runs("plain", 1).await;
     let other = farm.test.client().await;
     let lock = "BEGIN; SELECT FROM farmhand.alone WHERE what = 'claims with needs' FOR UPDATE";
-    other.batch_execute(lock).await.unwrap();
+    other.exec(lock).await;
     let partial = claim_any(&farm.db, &me, 9, true).await.unwrap_err();
     let jobs: Vec<&str> = partial.won.iter().map(|run| run.job_id.as_str()).collect();
     assert_eq!(jobs, ["plain"], "{}", partial.error);
-    other.batch_execute("ROLLBACK").await.unwrap();
+    other.exec("ROLLBACK").await;
     assert_eq!(claim_any(&farm.db, &me, 9, true).await.unwrap().len(), 1);
 }

@@ -336,10 +336,8 @@ async fn a_pool_of_each_node_that_is_full_where_the_run_may_run_is_its_reason() 
     let full = (Some("pool".to_owned()), true);
     assert_eq!(pool_full().await, full, "a has a place that it cannot use");
     finish(&farm.db, &[success(&g, &held[0])]).await.unwrap();
-    farm.sql
-        .batch_execute("UPDATE farmhand.node SET cordoned = true WHERE address = 'g'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.node SET cordoned = true WHERE address = 'g'")
+        .await;
     assert_eq!(
         pool_full().await,
         (None, false),

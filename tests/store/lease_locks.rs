@@ -7,7 +7,7 @@ use farmhand_store::leases::{self, Asked};
 use farmhand_store::pools::gate_facts;
 use farmhand_store::protocol::{AwaitedLease, Told, claim_gated, finish, poll, renew};
 use farmhand_store::{Db, LeaseIdentity, Note};
-use tokio_postgres::Client;
+use farmhand_tests::pg::Client;
 
 use crate::epochs::replace;
 use crate::fixture::{Farm, success};
@@ -29,7 +29,7 @@ async fn awaited(farm: &Farm, me: &LeaseIdentity) -> Vec<AwaitedLease> {
 }
 
 async fn fence(client: &Client) -> Option<i64> {
-    client.query_one(TAKE, &[]).await.unwrap().get(0)
+    client.value(TAKE).await
 }
 
 #[tokio::test]
@@ -89,12 +89,12 @@ async fn a_claim_and_an_acquisition_at_once_do_not_both_get_the_name() {
     let (me, run) = waiting(&farm).await;
     let (a, b) = (farm.test.client().await, farm.test.client().await);
 
-    a.batch_execute("BEGIN").await.unwrap();
+    a.exec("BEGIN").await;
     let taken = fence(&a).await.unwrap();
     assert!(gated(&farm, &me, 9).await.is_empty(), "and it does not wait");
-    a.batch_execute("ROLLBACK").await.unwrap();
+    a.exec("ROLLBACK").await;
 
-    a.batch_execute("BEGIN").await.unwrap();
+    a.exec("BEGIN").await;
     let claim = "SELECT run_id FROM farmhand.claim_gated($1, $2, $3, 9) AS run_id";
     let won = a
         .query(claim, &[&me.address, &me.session, &me.incarnation])
@@ -103,7 +103,7 @@ async fn a_claim_and_an_acquisition_at_once_do_not_both_get_the_name() {
     assert_eq!(won.len(), 1);
     let (second, ()) = tokio::join!(fence(&b), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        a.batch_execute("COMMIT").await.unwrap();
+        a.exec("COMMIT").await;
     });
     assert_eq!(second, None);
     assert_eq!(reason(&farm, run).await, None, "it runs");
@@ -117,7 +117,7 @@ async fn a_name_taken_in_a_long_transaction_holds_up_no_other_claim() {
     let (me, _) = waiting(&farm).await;
     farm.needy("other", locked(&["drive"])).await;
     let a = farm.test.client().await;
-    a.batch_execute("BEGIN").await.unwrap();
+    a.exec("BEGIN").await;
     fence(&a).await.unwrap();
     let other = farm.submitted("other").await;
     assert_eq!(ids(&gated(&farm, &me, 9).await), [other]);
@@ -146,7 +146,7 @@ async fn a_lease_that_was_left_behind_is_freed_for_a_run_that_waits_and_no_other
     replace(&farm).await;
     assert_eq!(free("tape", &seen).await, None, "claims are closed");
     let open = "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (7, farmhand.server(), 'test')";
-    farm.sql.batch_execute(open).await.unwrap();
+    farm.exec(open).await;
     let left = free("tape", &seen).await.expect("it stood still");
     assert!(!left.login.is_empty());
     let held = claim_gated(&farm.db, &me, 9).await.unwrap();
@@ -169,7 +169,7 @@ async fn who_writes_messages_holds_up_no_claim() {
     let farm = Farm::new().await;
     let (me, run) = waiting(&farm).await;
     let writer = farm.test.client().await;
-    writer.batch_execute("BEGIN").await.unwrap();
+    writer.exec("BEGIN").await;
     let lock = include_str!("../../common/store/src/sql/notify_lock.sql");
     let free: bool = writer.query_one(lock, &[]).await.unwrap().get("free");
     assert!(free);

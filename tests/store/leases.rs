@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::connect;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::epochs::replace;
@@ -61,7 +61,7 @@ async fn what_stands_still_is_taken_after_its_ttl_and_what_is_renewed_is_not() {
     let first = number(&a, TAKE).await.unwrap();
     // No clock decides: the row may say anything.
     let old = "UPDATE farmhand.lease SET renewed_at = '2000-01-01', acquired_at = '2000-01-01'";
-    farm.sql.batch_execute(old).await.unwrap();
+    farm.exec(old).await;
     let renew = format!("SELECT farmhand.renew('report', {first})");
     let (taken, ()) = tokio::join!(number(&b, TAKE), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -106,29 +106,27 @@ async fn who_came_second_does_not_keep_the_holder_from_renewing() {
     let farm = Farm::new().await;
     let (a, b) = (farm.test.client().await, farm.test.client().await);
     let take = "SELECT fence FROM farmhand.try_acquire('report', '3 s')";
-    a.batch_execute("BEGIN; SET LOCAL lock_timeout = '1 s'")
-        .await
-        .unwrap();
+    a.exec("BEGIN; SET LOCAL lock_timeout = '1 s'").await;
     let fence = number(&a, take).await.unwrap();
-    b.batch_execute("BEGIN").await.unwrap();
+    b.exec("BEGIN").await;
     let (second, ()) = tokio::join!(number(&b, take), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        a.batch_execute("COMMIT; SET lock_timeout = '1 s'").await.unwrap();
+        a.exec("COMMIT; SET lock_timeout = '1 s'").await;
     });
     assert_eq!(second, None);
     let renew = |fence: i64| format!("SELECT farmhand.renew('report', {fence})");
     assert!(is(&a, &renew(fence)).await);
     // The same when both take what stood still.
-    b.batch_execute("COMMIT").await.unwrap();
+    b.exec("COMMIT").await;
     let poll = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
-    let seen: String = b.query_one(poll, &[]).await.unwrap().get(0);
+    let seen: String = b.value(poll).await;
     let take = format!("SELECT fence FROM farmhand.try_acquire('report', '3 s', '{seen}')");
-    a.batch_execute("BEGIN").await.unwrap();
+    a.exec("BEGIN").await;
     let fence = number(&a, &take).await.unwrap();
-    b.batch_execute("BEGIN").await.unwrap();
+    b.exec("BEGIN").await;
     let (second, ()) = tokio::join!(number(&b, &take), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        a.batch_execute("COMMIT").await.unwrap();
+        a.exec("COMMIT").await;
     });
     assert_eq!(second, None);
     assert!(is(&a, &renew(fence)).await);
@@ -152,7 +150,7 @@ async fn while_claims_are_closed_a_holder_goes_on_and_nobody_acquires() {
     assert!(is(&a, &format!("SELECT farmhand.release('report', {first})")).await);
     let insert =
         "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (7, farmhand.server(), 'test')";
-    farm.sql.batch_execute(insert).await.unwrap();
+    farm.exec(insert).await;
     let next = number(&a, TAKE).await.unwrap();
     assert!(next > first && next >> 40 == 7, "{next}");
 }
@@ -196,8 +194,6 @@ async fn what_cannot_be_a_lease_is_refused_with_what_can() {
     ] {
         assert_eq!(refused(&a, sql).await, SqlState::INVALID_PARAMETER_VALUE, "{sql}");
     }
-    a.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        .await
-        .unwrap();
+    a.exec("BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     assert_eq!(refused(&a, TAKE).await, SqlState::ACTIVE_SQL_TRANSACTION);
 }

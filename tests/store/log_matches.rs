@@ -17,17 +17,14 @@ async fn thousand() -> Farm {
     let farm = Farm::new().await;
     farm.due_runs("many", 1_000).await;
     farm.due_runs("other", 1).await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
-             SELECT r.run_id, 1, 0, 'stdout', now(), statement_timestamp(), convert_to(
-                 repeat(E'a line that says nothing\n', 100) || CASE WHEN r.run_id % 100 = 0 THEN E'ERROR 1234\n' ELSE '' END,
-                 'UTF8')
-             FROM farmhand.run_live r;
-             ANALYZE farmhand.run_log",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+         SELECT r.run_id, 1, 0, 'stdout', now(), statement_timestamp(), convert_to(
+             repeat(E'a line that says nothing\n', 100) || CASE WHEN r.run_id % 100 = 0 THEN E'ERROR 1234\n' ELSE '' END,
+             'UTF8')
+         FROM farmhand.run_live r;
+         ANALYZE farmhand.run_log"
+    ).await;
     farm
 }
 
@@ -105,15 +102,13 @@ async fn a_search_that_is_cut_says_so_and_goes_on_where_it_stopped() {
 async fn a_statement_that_searches_looks_at_a_bounded_number_of_rows() {
     let farm = thousand().await;
     // One run of many small rows, as of a slow writer.
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
-             SELECT (SELECT max(run_id) FROM farmhand.run_live WHERE job_id = 'many'), 2, n * 3, 'stdout', now(),
-                 statement_timestamp(), 'ab\\012' FROM generate_series(0, 19999) n;
-             ANALYZE farmhand.run_log",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+         SELECT (SELECT max(run_id) FROM farmhand.run_live WHERE job_id = 'many'), 2, n * 3, 'stdout', now(),
+             statement_timestamp(), 'ab\\012' FROM generate_series(0, 19999) n;
+         ANALYZE farmhand.run_log",
+    )
+    .await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/store/src/sql/reading_output.sql");
     let text = std::fs::read_to_string(file).unwrap();
     let newest = "(SELECT array_agg(run_id ORDER BY run_id DESC) FROM (SELECT run_id FROM farmhand.run_live
@@ -127,7 +122,7 @@ async fn a_statement_that_searches_looks_at_a_bounded_number_of_rows() {
             .replace("$4", &format!("({seq})"))
             .replace("$5", "64::bigint");
         let settings = "SET enable_seqscan = off; SET jit = off";
-        farm.sql.batch_execute(settings).await.unwrap();
+        farm.exec(settings).await;
         let row = farm
             .sql
             .query_one(&format!("EXPLAIN (ANALYZE, FORMAT JSON) {asked}"), &[])

@@ -22,13 +22,10 @@ async fn claimed_twice(farm: &Farm, me: &LeaseIdentity, spec: JobSpec) -> (Claim
         submit.unwrap();
     }
     let first = claim(&farm.db, me, 1, None).await.unwrap().remove(0);
-    farm.sql
-        .batch_execute(
-            "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, attempt = 0, fence = NULL,
-                claimed_at = NULL",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, attempt = 0, fence = NULL,
+            claimed_at = NULL"
+    ).await;
     let second = claim(&farm.db, me, 1, None).await.unwrap().remove(0);
     assert_eq!((first.run_id, first.attempt), (second.run_id, second.attempt));
     assert!(second.fence > first.fence);

@@ -49,7 +49,6 @@ mod reading_labels;
 mod reading_plans;
 mod reading_pools;
 mod reading_questions;
-mod reading_questions_runs;
 mod reading_skew;
 mod records;
 mod refusals;

@@ -88,10 +88,7 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
         Type::TEXT,
     ];
     let renewal = farm.sql.prepare_typed(text, &types).await.unwrap();
-    farm.sql
-        .batch_execute("BEGIN; SELECT pg_current_xact_id()")
-        .await
-        .unwrap();
+    farm.exec("BEGIN; SELECT pg_current_xact_id()").await;
     renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
     let (mark, renewals) = (farm.mark("b").await, farm.renewals("b").await);
     let overtaken = farm
@@ -111,7 +108,7 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
         .await
         .unwrap();
     assert_eq!(overtaken.len(), 1);
-    farm.sql.batch_execute("COMMIT").await.unwrap();
+    farm.exec("COMMIT").await;
     assert_eq!(
         (farm.mark("b").await, farm.renewals("b").await),
         (mark, renewals + 1)
@@ -131,10 +128,7 @@ async fn what_others_draw_and_nobody_commits_moves_nothing() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     for _ in 0..20 {
-        farm.sql
-            .batch_execute("BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
-            .await
-            .unwrap();
+        farm.exec("BEGIN; SELECT pg_current_xact_id(); ROLLBACK").await;
     }
     let above = farm.below(&a, &[]).await.above;
     assert_eq!(above, Some(farm.mark("b").await + 1));
@@ -147,10 +141,8 @@ async fn what_others_draw_and_nobody_commits_moves_nothing() {
 async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with_the_session() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
-    farm.sql
-        .batch_execute("UPDATE farmhand.node SET mark = 1000000000000 WHERE address = 'b'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.node SET mark = 1000000000000 WHERE address = 'b'")
+        .await;
     renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
     let poll = farm.below(&a, &[]).await;
     assert_eq!(addresses(&poll), ["b"]);
@@ -171,7 +163,7 @@ async fn of_thousands_of_nodes_with_such_marks_each_is_shown_to_somebody() {
              started_at, 1152921504606846976 + i
          FROM farmhand.node n, generate_series(1, 1500) i, LATERAL (SELECT 'n' || to_char(i, 'FM0000') AS at) a
          WHERE n.address = 'a'";
-    farm.sql.batch_execute(copies).await.unwrap();
+    farm.exec(copies).await;
     let (of_a, of_m) = (farm.below(&a, &[]).await, farm.below(&m, &[]).await);
     let seen: HashSet<&str> = addresses(&of_a).into_iter().chain(addresses(&of_m)).collect();
     assert_eq!(seen.len(), 1_500);

@@ -71,11 +71,8 @@ async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_onc
         reasons(&made[0]),
         [format!("trigger: run {} of q failed", q.run_id)]
     );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run WHERE job_id = 'c'")
-            .await,
-        1
-    );
+    farm.is("SELECT count(*) FROM farmhand.run WHERE job_id = 'c'", 1)
+        .await;
 
     // By now the other one is past this instant, without a run at it.
     fired(&farm, &["p"], past(30)).await;
@@ -98,7 +95,7 @@ async fn backfilled(farm: &Farm, me: &LeaseIdentity, count: i32, told: bool) -> 
              'due_at', at, 'first_due', at, 'last_due', at))).*
          FROM farmhand.run_history h, generate_series(1, {count}) i, LATERAL (SELECT h.due_at - i * interval '1 hour' AS at) a"
     );
-    farm.test.admin().await.batch_execute(&copies).await.unwrap();
+    farm.test.admin().await.exec(&copies).await;
     p
 }
 
@@ -108,10 +105,7 @@ async fn a_backfill_meets_runs_that_have_many_newer_ones_of_the_same_backfill() 
     let me = farm.node("a").await;
     let p = backfilled(&farm, &me, 1_500, false).await;
     // As when the other parent's backfill begins after this one's has been dealt with.
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.triggering")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.triggering").await;
     let made = ends(&farm, success(&me, &p)).await;
     assert_eq!(
         (made[0].run_ids.len(), reasons(&made[0])),
@@ -223,7 +217,7 @@ async fn of_two_parents_that_end_at_once_on_two_nodes_the_second_sees_both() {
     }
     let (p, q) = (take(&farm, &a, "p").await, take(&farm, &b, "q").await);
     let slow = farm.test.client().await;
-    slow.batch_execute("BEGIN").await.unwrap();
+    slow.exec("BEGIN").await;
     let written = slow
         .query_typed(FINISH, &[(&Json(json!([success(&a, &p)])), Type::JSON)])
         .await
@@ -231,7 +225,7 @@ async fn of_two_parents_that_end_at_once_on_two_nodes_the_second_sees_both() {
     assert_eq!(written.len(), 1);
     // The other one ends and is settled while the first is not to be seen.
     assert_eq!(ends(&farm, success(&b, &q)).await, []);
-    slow.batch_execute("COMMIT").await.unwrap();
+    slow.exec("COMMIT").await;
     let parents = ["p".to_owned()];
     let (one, two) = tokio::join!(settle(&farm.db, Some(&parents)), settle(&farm.db, None));
     let made: Vec<Fired> = one.unwrap().into_iter().chain(two.unwrap()).collect();

@@ -293,10 +293,8 @@ async fn of_many_senders_one_has_a_message_until_its_lease_is_over() {
     assert_eq!(won, 1);
     assert_eq!(claimed(&farm, "late", LEASE).await, []);
     // As after its sender's death.
-    farm.sql
-        .batch_execute("UPDATE farmhand.notification SET next_at = statement_timestamp()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.notification SET next_at = statement_timestamp()")
+        .await;
     let again = claimed(&farm, "late", LEASE).await;
     assert_eq!((again.len(), again[0].tries), (1, 2));
 }
@@ -350,10 +348,8 @@ async fn a_turn_is_one_agents_until_its_time_is_over() {
     assert!(take("a", LEASE).await);
     assert!(!take("b", LEASE).await && !take("a", LEASE).await);
     assert!(take("b", Duration::ZERO).await);
-    farm.sql
-        .batch_execute("UPDATE farmhand.notify_turn SET at = statement_timestamp() + interval '1 hour'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.notify_turn SET at = statement_timestamp() + interval '1 hour'")
+        .await;
     assert!(take("a", LEASE).await, "a clock that was set back");
     // That of deadlines comes with what there is to look at.
     assert!(watch(&farm.db, "a", LEASE).await.unwrap().is_some());

@@ -44,10 +44,8 @@ async fn a_recovery_waits_for_the_failure_before_it() {
         [Some("other")],
         "the recovery waits, and nobody else for it"
     );
-    farm.sql
-        .batch_execute("UPDATE farmhand.notification SET next_at = statement_timestamp() WHERE job_id = 'j'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.notification SET next_at = statement_timestamp() WHERE job_id = 'j'")
+        .await;
     let (topic, failure) = topics_claimed(&farm).await.remove(0);
     assert_eq!((topic, failure.tries), (Topic::Failure, 2));
     assert_eq!(topics_claimed(&farm).await, [], "it is being sent");
@@ -103,10 +101,10 @@ async fn a_message_that_has_waited_for_an_hour_holds_up_none() {
     sent(&farm.db, &failure, &again).await.unwrap();
     assert_eq!(topics_claimed(&farm).await, []);
     let old = "UPDATE farmhand.notification SET created_at = statement_timestamp() - interval '61 minutes' WHERE tries > 0";
-    farm.sql.batch_execute(old).await.unwrap();
+    farm.exec(old).await;
     assert_eq!(topics_claimed(&farm).await, [], "the recovery ends what it opens");
     let without = "DELETE FROM farmhand.notification WHERE topic = 'recovery'";
-    farm.sql.batch_execute(without).await.unwrap();
+    farm.exec(without).await;
     ends(&farm, "j", RunState::Failed).await;
     settled(&farm).await;
     assert_eq!(topics_claimed(&farm).await[0].0, Topic::Failure);
@@ -151,13 +149,13 @@ async fn who_is_at_its_turn_is_not_waited_for() {
     farm.job("j", told(), None).await;
     let other = farm.test.client().await;
     let at_it = "BEGIN; SELECT FROM farmhand.notify_turn FOR UPDATE";
-    other.batch_execute(at_it).await.unwrap();
+    other.exec(at_it).await;
     let looks = async || watch(&farm.db, "a", LEASE).await.unwrap().is_some();
     assert!(!looks().await && !take_turn(&farm.db, Turn::Ping, "a", LEASE).await.unwrap());
     let seen = stand(&farm.db).await.unwrap();
     let gauges = take(&farm.db, seen.holder, "a", seen, Some(LEASE), LEASE, 1).await;
     assert_eq!(gauges.unwrap().expect("the lease").watch, None);
-    other.batch_execute("COMMIT").await.unwrap();
+    other.exec("COMMIT").await;
     assert!(looks().await);
 }
 
@@ -185,7 +183,7 @@ async fn the_first_success_of_a_job_waits_for_the_message_that_it_is_late() {
     farm.job("j", told(), None).await;
     // As the settling does, just before its episode is there.
     let slow = farm.test.client().await;
-    slow.batch_execute("BEGIN").await.unwrap();
+    slow.exec("BEGIN").await;
     for sql in [
         include_str!("../../common/store/src/sql/notify_stats.sql"),
         include_str!("../../common/store/src/sql/notify_successes.sql"),
@@ -194,7 +192,7 @@ async fn the_first_success_of_a_job_waits_for_the_message_that_it_is_late() {
     }
     let told = async {
         until_blocked(&farm).await;
-        slow.batch_execute("COMMIT").await.unwrap();
+        slow.exec("COMMIT").await;
     };
     tokio::join!(ends(&farm, "j", RunState::Succeeded), told);
 }
@@ -204,7 +202,7 @@ async fn a_test_that_waits_is_no_message_of_a_job() {
     let farm = Farm::new().await;
     let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
         VALUES ('ops', 'webhook', 'test', 'a', '{}', now() - interval '20 min')";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
     let (seen, limit) = (stand(&farm.db).await.unwrap(), Duration::from_secs(5));
     let taken = take(&farm.db, seen.holder, "a", seen, None, limit, 10)
         .await
@@ -220,10 +218,7 @@ async fn an_episode_that_was_left_behind_swallows_no_failure() {
     farm.job("j", told(), None).await;
     ends(&farm, "j", RunState::Failed).await;
     settled(&farm).await;
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.notify_edge")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.notify_edge").await;
     farm.job(
         "j",
         JobSpec {

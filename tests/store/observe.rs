@@ -132,12 +132,11 @@ async fn a_plan_that_was_made_before_it_observed_fires_nothing() {
     // Decided with the first revision, as an agent does that has not yet read the second.
     let stale = firing("j", 1, at, &[at]);
     farm.sql
-        .execute(
+        .exec_with(
             "UPDATE farmhand.job SET next_run = now() + interval '1 hour'",
             &[],
         )
-        .await
-        .unwrap();
+        .await;
     farm.job("j", observing(spec()), Some(at)).await;
     assert!(fire(&farm.db, &[stale]).await.unwrap().is_empty());
     assert_eq!(live(&farm).await, 0);

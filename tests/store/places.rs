@@ -39,7 +39,7 @@ async fn after_a_cancelled_wait() {
 async fn after_nodes_that_were_lost_too_often() {
     let (farm, me, run) = farm().await;
     let often = "UPDATE farmhand.run_live SET takeovers = 5";
-    farm.sql.batch_execute(often).await.unwrap();
+    farm.exec(often).await;
     let lost = Lose {
         run_id: run.run_id,
         attempt: run.attempt,

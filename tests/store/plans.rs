@@ -2,14 +2,14 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, open, poll, renew, started};
-use farmhand_store::{LeaseIdentity, protocol::Opened};
+use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, poll, renew, started};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{TTL, firing, info, past, spec, success};
+use crate::fixture::{TTL, firing, info, opened, past, spec, success};
 
 async fn server() -> PrivateServer {
     server_that_logs(false).await
@@ -42,35 +42,24 @@ fn log(server: &PrivateServer) -> String {
 async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_is() {
     let server = server().await;
     let (db, sql) = (server.db().await, server.client().await);
-    let incarnation = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
-        panic!("a free address")
-    };
-    let me = LeaseIdentity {
-        address: "a".to_owned(),
-        session,
-        incarnation,
-    };
+    let me = opened(&db, info("a", Uuid::new_v4(), json!({}))).await;
     assert_eq!(claim(&db, &me, 8, None).await.unwrap(), vec![]);
-    sql.batch_execute(
+    sql.exec(
         "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
          SELECT 'j' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 5) i",
     )
-    .await
-    .unwrap();
+    .await;
     let few = claim(&db, &me, 8, None).await.unwrap();
     let ends: Vec<_> = few.iter().map(|run| success(&me, run)).collect();
     assert_eq!(finish(&db, &ends).await.unwrap().len(), 5);
     // As many that wait, and that others hold; nothing analyses the tables.
-    sql.batch_execute(
+    sql.exec(
         "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
          SELECT 'j' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 20000) i;
          INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt, fence,
              claimed_at)
-         SELECT 'j', 1, 'submitted', now(), now(), 'running', 'z', 1, 1, i, now() FROM generate_series(1, 20000) i",
-    )
-    .await
-    .unwrap();
+         SELECT 'j', 1, 'submitted', now(), now(), 'running', 'z', 1, 1, i, now() FROM generate_series(1, 20000) i"
+    ).await;
     let before = log(&server).len();
     let claimed = claim(&db, &me, 300, None).await.unwrap();
     assert_eq!(claimed.len(), 300);
@@ -91,23 +80,14 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
 async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
     let server = server().await;
     let (db, sql) = (server.db().await, server.client().await);
-    let incarnation = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
-        panic!("a free address")
-    };
-    let me = LeaseIdentity {
-        address: "a".to_owned(),
-        session,
-        incarnation,
-    };
+    let me = opened(&db, info("a", Uuid::new_v4(), json!({}))).await;
     // Statistics from when everything was due: what is running seems to be nothing.
-    sql.batch_execute(
+    sql.exec(
         "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
          SELECT 'j' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 4000) i;
          ANALYZE farmhand.run_live",
     )
-    .await
-    .unwrap();
+    .await;
     for count in [1, 8, 64, 500] {
         let claimed = claim(&db, &me, count, None).await.unwrap();
         assert_eq!(claimed.len(), usize::try_from(count).unwrap());
@@ -136,32 +116,22 @@ async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
 async fn triggers_of_an_end_write_only_for_those_who_wait_for_it() {
     let server = server_that_logs(true).await;
     let (db, sql) = (server.db().await, server.client().await);
-    let incarnation = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
-        panic!("a free address")
-    };
-    let me = LeaseIdentity {
-        address: "a".to_owned(),
-        session,
-        incarnation,
-    };
+    let me = opened(&db, info("a", Uuid::new_v4(), json!({}))).await;
     // Others have what these jobs have not.
-    sql.batch_execute(
+    sql.exec(
         "INSERT INTO farmhand.trigger_edge (parent, child, nth, on_end, several)
          VALUES ('parent', 'child', 0, 'finish', false);
          INSERT INTO farmhand.notify_edge (job_id, target) VALUES ('told', 'people');
          -- There are no definitions here, so none of a table.
          ALTER TABLE farmhand.run_live DISABLE TRIGGER refuse_key",
     )
-    .await
-    .unwrap();
+    .await;
     let plans_of = async |jobs: &str, key: &str, count: i64, state: RunState| {
-        sql.batch_execute(&format!(
+        sql.exec(&format!(
             "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, key)
              SELECT {jobs}, 1, 'submitted', now(), now(), {key} FROM generate_series(1, {count}) i"
         ))
-        .await
-        .unwrap();
+        .await;
         let claimed = claim(&db, &me, 64, None).await.unwrap();
         let ends: Vec<_> = claimed
             .iter()
@@ -234,18 +204,16 @@ async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jo
     };
     let jobs: Vec<_> = (0..200).map(job).collect();
     apply(&db, &jobs, false, "tester").await.unwrap();
-    sql.batch_execute("ANALYZE farmhand.job").await.unwrap();
+    sql.exec("ANALYZE farmhand.job").await;
     assert_eq!(fire(&db, &fires(0, 1)).await.unwrap().len(), 1);
     let jobs: Vec<_> = (200..2_000).map(job).collect();
     apply(&db, &jobs, false, "tester").await.unwrap();
-    sql.batch_execute(
+    sql.exec(
         "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
          SELECT 'n' || i, 'n', 1, gen_random_uuid(), true, 30000, now(), 1, '1', now() FROM generate_series(1, 2000) i;
          INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
-         SELECT 'other' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 20000) i",
-    )
-    .await
-    .unwrap();
+         SELECT 'other' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 20000) i"
+    ).await;
     let before = log(&server).len();
     assert_eq!(fire(&db, &fires(1, 65)).await.unwrap().len(), 64);
     let text = log(&server);

@@ -6,9 +6,9 @@ use farmhand_store::protocol::{
 };
 use farmhand_store::{Db, DbConfig, LeaseIdentity};
 use farmhand_tests::outside::Pooler;
-use farmhand_tests::pg::config;
+use farmhand_tests::pg::{Client, config, connect};
 use serde_json::json;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use uuid::Uuid;
 
 use crate::fixture::{Farm, TTL, firing, info, past, spec, success};
@@ -36,9 +36,7 @@ impl Behind {
 
     /// A client of the pooler that prepares nothing.
     async fn client(&self) -> Client {
-        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
+        connect(&self.url).await
     }
 
     /// What the only process of the server knows.
@@ -116,7 +114,7 @@ async fn agents_that_find_out_at_once_disturb_nobody() {
     let held = async || {
         let both = [behind.client().await, behind.client().await];
         for client in &both {
-            client.batch_execute("BEGIN").await.unwrap();
+            client.exec("BEGIN").await;
         }
         both
     };
@@ -128,7 +126,7 @@ async fn agents_that_find_out_at_once_disturb_nobody() {
     for client in &both {
         let known = known(client).await;
         assert!(Pooler::keeps_statements() || known.is_empty(), "{known:?}");
-        client.batch_execute(prepare).await.unwrap();
+        client.exec(prepare).await;
     }
     all_at_once().await;
     for client in &held().await {
@@ -175,7 +173,7 @@ async fn a_prepared_statement_that_is_gone_is_an_outage_and_nothing_is_prepared_
     let db = Db::connect(&behind.config()).await.unwrap();
     renewed(&db, &me).await;
     let gone = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$";
-    behind.client().await.batch_execute(gone).await.unwrap();
+    behind.client().await.exec(gone).await;
     let next = renew(&db, &me, TTL, &Told::default()).await;
     if Pooler::keeps_statements() {
         let error = next.unwrap_err();

@@ -74,7 +74,7 @@ async fn a_run_whose_checkpoint_is_in_flight_is_freed_after_it_and_the_next_atte
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
     let writer = farm.test.client().await;
-    writer.batch_execute("BEGIN").await.unwrap();
+    writer.exec("BEGIN").await;
     let reports = tokio_postgres::types::Json([report(&a, &run, Some("in flight"))]);
     writer
         .query_typed(RECORD, &[(&reports, tokio_postgres::types::Type::JSON)])
@@ -82,7 +82,7 @@ async fn a_run_whose_checkpoint_is_in_flight_is_freed_after_it_and_the_next_atte
         .unwrap();
     expire_now(&farm, &a).await;
     assert_eq!(farm.state(run.run_id).await.0, "running", "it is passed over");
-    writer.batch_execute("COMMIT").await.unwrap();
+    writer.exec("COMMIT").await;
     sweep(&farm.db).await.unwrap();
     let next = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
     assert_eq!(next.checkpoint.as_deref(), Some("in flight"));
@@ -96,7 +96,7 @@ async fn the_longest_checkpoint_fits_and_old_ones_go_with_their_runs() {
     let longest = "x".repeat(MAX_CHECKPOINT);
     assert_eq!(record(&farm, report(&me, &run, Some(&longest))).await, 1);
     let old = "UPDATE farmhand.progress SET at = at - interval '400 days'";
-    farm.sql.execute(old, &[]).await.unwrap();
+    farm.sql.exec_with(old, &[]).await;
     assert_eq!(drop_older_than(&farm.db, 90).await.unwrap(), 0, "its run lives");
     one(&farm, success(&me, &run)).await;
     assert_eq!(drop_older_than(&farm.db, 90).await.unwrap(), 1);
@@ -110,7 +110,7 @@ async fn a_checkpoint_is_kept_for_as_long_as_the_owner_keeps_history() {
     record(&farm, report(&me, &run, Some("x"))).await;
     one(&farm, success(&me, &run)).await;
     let old = "UPDATE farmhand.progress SET at = at - interval '3 days'";
-    farm.sql.execute(old, &[]).await.unwrap();
+    farm.sql.exec_with(old, &[]).await;
     assert_eq!(
         drop_older_than(&farm.db, 1).await.unwrap(),
         0,

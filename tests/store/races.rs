@@ -7,7 +7,7 @@ use farmhand_store::protocol::{
     Attempt, Closed, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, close_if, expire,
     finish, free_ended, left_over, renew, sweep,
 };
-use tokio_postgres::Client;
+use farmhand_tests::pg::Client;
 use tokio_postgres::types::Type;
 
 use crate::fixture::{Farm, TTL, past, spec, success, until_blocked};
@@ -16,7 +16,7 @@ const CLAIM: &str = include_str!("../../common/store/src/sql/claim.sql");
 
 /// A claim whose transaction stays open.
 async fn claim_in_flight(client: &Client, me: &LeaseIdentity, statement: &str) -> usize {
-    client.batch_execute("BEGIN").await.unwrap();
+    client.exec("BEGIN").await;
     let none: Option<Vec<i64>> = None;
     let rows = client
         .query_typed(
@@ -56,7 +56,7 @@ async fn an_expire_waits_for_the_claim_in_flight_and_frees_what_it_claimed() {
             .unwrap()
     });
     until_blocked(&farm).await;
-    claimer.batch_execute("COMMIT").await.unwrap();
+    claimer.exec("COMMIT").await;
 
     let Expired::Done { freed } = expiring.await.unwrap() else {
         panic!("changed")
@@ -77,14 +77,13 @@ async fn a_claim_that_waits_for_the_end_of_its_own_session_claims_nothing() {
     let run_id = due_run(&farm, "j").await;
     let ender = farm.test.client().await;
     ender
-        .batch_execute("BEGIN; UPDATE farmhand.node SET session = session + 1, open = false")
-        .await
-        .unwrap();
+        .exec("BEGIN; UPDATE farmhand.node SET session = session + 1, open = false")
+        .await;
 
     let (db, late) = (farm.db.clone(), me.clone());
     let claiming = tokio::spawn(async move { claim(&db, &late, 10, None).await.unwrap() });
     until_blocked(&farm).await;
-    ender.batch_execute("COMMIT").await.unwrap();
+    ender.exec("COMMIT").await;
     assert_eq!(claiming.await.unwrap(), vec![]);
     assert_eq!(farm.state(run_id).await.0, "due");
 }
@@ -100,7 +99,7 @@ async fn a_renewal_does_not_wait_for_a_claim_in_flight() {
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
-    claimer.batch_execute("COMMIT").await.unwrap();
+    claimer.exec("COMMIT").await;
 }
 
 #[tokio::test]
@@ -113,7 +112,7 @@ async fn a_close_waits_for_the_claim_in_flight_too() {
     let (db, own) = (farm.db.clone(), me.clone());
     let closing = tokio::spawn(async move { close(&db, &own).await.unwrap() });
     until_blocked(&farm).await;
-    claimer.batch_execute("COMMIT").await.unwrap();
+    claimer.exec("COMMIT").await;
     closing.await.unwrap();
     assert_eq!(farm.state(run_id).await.0, "due");
 }
@@ -135,7 +134,7 @@ async fn a_claim_that_commits_after_its_sessions_end_is_swept() {
             .unwrap(),
         Expired::Done { freed: vec![] }
     );
-    claimer.batch_execute("COMMIT").await.unwrap();
+    claimer.exec("COMMIT").await;
     assert_eq!(farm.state(run_id).await.0, "running");
 
     let hour = Duration::from_secs(3600);
@@ -155,16 +154,13 @@ async fn an_end_that_waits_for_its_run_to_be_taken_away_changes_nothing() {
     let run = farm.held_run(&me, "j", spec()).await;
     let taker = farm.test.client().await;
     // What an expiry does to a held run, not yet committed.
-    taker
-        .batch_execute(
-            "BEGIN; UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, takeovers = 1",
-        )
-        .await
-        .unwrap();
+    taker.exec(
+        "BEGIN; UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, takeovers = 1"
+    ).await;
     let (db, end) = (farm.db.clone(), success(&me, &run));
     let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    taker.batch_execute("COMMIT").await.unwrap();
+    taker.exec("COMMIT").await;
     let now = Now::Due { attempt: 1 };
     assert_eq!(
         ending.await.unwrap(),
@@ -181,13 +177,12 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
     let run = farm.held_run(&me, "j", spec()).await;
     let asker = farm.test.client().await;
     asker
-        .batch_execute("BEGIN; UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'ops'")
-        .await
-        .unwrap();
+        .exec("BEGIN; UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'ops'")
+        .await;
     let (db, end) = (farm.db.clone(), success(&me, &run));
     let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    asker.batch_execute("COMMIT").await.unwrap();
+    asker.exec("COMMIT").await;
     assert_eq!(ending.await.unwrap(), [(Attempt::from(&run), FinishResult::Done)]);
     let kept = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded' AND cancel_by = 'ops'";
     assert_eq!(farm.i64(kept).await, 1);
@@ -197,7 +192,7 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
 async fn lock_run(farm: &Farm, run_id: i64) -> Client {
     let other = farm.test.client().await;
     let lock = format!("BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {run_id} FOR UPDATE");
-    other.batch_execute(&lock).await.unwrap();
+    other.exec(&lock).await;
     other
 }
 
@@ -221,7 +216,7 @@ async fn a_run_that_somebody_has_locked_keeps_no_other_of_its_node_from_being_ta
     let again = free_ended(&farm.db).await.unwrap();
     assert_eq!((again.freed, again.left), (vec![], true));
 
-    other.batch_execute("ROLLBACK").await.unwrap();
+    other.exec("ROLLBACK").await;
     let again = free_ended(&farm.db).await.unwrap();
     assert_eq!((again.freed.len(), again.left), (1, false));
     assert_eq!((again.freed[0].run_id, again.freed[0].takeovers), (first, 1));
@@ -241,7 +236,7 @@ async fn a_close_waits_for_whoever_has_locked_one_of_its_runs() {
     // It compares all that the session holds with what its agent knows: none may be left out.
     let closing = tokio::spawn(async move { close_if(&db, &own, |freed| freed.run_id == second).await });
     until_blocked(&farm).await;
-    other.batch_execute("ROLLBACK").await.unwrap();
+    other.exec("ROLLBACK").await;
     assert_eq!(closing.await.unwrap().unwrap(), Closed::Shared);
     assert_eq!(farm.state(first).await.0, "running");
     assert_eq!(farm.state(second).await.0, "running");
@@ -254,16 +249,12 @@ async fn a_sweep_leaves_a_run_alone_that_a_newer_session_claims_just_now() {
     let run = farm.held_run(&me, "j", spec()).await;
     // Session 1 ended, its run was left behind, and session 3 of the same address is open.
     let other = farm.test.client().await;
+    other.exec("UPDATE farmhand.node SET session = 3").await;
     other
-        .batch_execute("UPDATE farmhand.node SET session = 3")
-        .await
-        .unwrap();
-    other
-        .batch_execute("BEGIN; UPDATE farmhand.run_live SET session = 3, attempt = attempt + 1")
-        .await
-        .unwrap();
+        .exec("BEGIN; UPDATE farmhand.run_live SET session = 3, attempt = attempt + 1")
+        .await;
     assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
-    other.batch_execute("COMMIT").await.unwrap();
+    other.exec("COMMIT").await;
     assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
     assert_eq!(farm.state(run.run_id).await.0, "running");
 }
@@ -287,8 +278,6 @@ async fn two_challengers_at_once_expire_one_session_once() {
         done += usize::from(matches!(attempt.await.unwrap(), Expired::Done { .. }));
     }
     assert_eq!(done, 1);
-    assert_eq!(
-        farm.i64("SELECT takeovers::bigint FROM farmhand.run_live").await,
-        1
-    );
+    farm.is("SELECT takeovers::bigint FROM farmhand.run_live", 1)
+        .await;
 }

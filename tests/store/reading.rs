@@ -155,15 +155,12 @@ async fn runs_are_filtered_by_job_state_node_and_time() {
 #[tokio::test]
 async fn a_list_by_time_is_paged_by_end_and_number() {
     let (farm, db) = farm().await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
-             ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, reason) \
-             SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), 'cancelled', 'cancel', 0, 0, 0, '{}', now(), \
-             now() - (n % 3) * interval '1 minute', now(), now(), 'x' FROM generate_series(1, 10) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+         ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, reason) \
+         SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), 'cancelled', 'cancel', 0, 0, 0, '{}', now(), \
+         now() - (n % 3) * interval '1 minute', now(), now(), 'x' FROM generate_series(1, 10) n"
+    ).await;
     let filter = RunFilter {
         since: Some(past(3600)),
         ..RunFilter::default()
@@ -234,7 +231,7 @@ async fn of_a_run_that_was_tried_again_and_again_the_last_attempts_are_read() {
          SELECT {run}, n, 0, 'stdout', now(), now(), 'x'::bytea FROM generate_series(1, 4999) n;
          UPDATE farmhand.run_live SET attempt = 5000 WHERE run_id = {run}"
     );
-    farm.sql.batch_execute(&sql).await.unwrap();
+    farm.exec(&sql).await;
     let detail = reading::run(&db, run).await.unwrap().unwrap();
     let numbers: Vec<i32> = detail.attempts.iter().map(|a| a.attempt).collect();
     assert_eq!(numbers, (4_001..=5_000).collect::<Vec<_>>());

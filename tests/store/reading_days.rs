@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, JobDays, RunFilter};
+use farmhand_tests::pg::Client;
 use jiff::Timestamp;
-use tokio_postgres::Client;
 
 use super::fixture::spec;
 use super::reading::{farm, page};
@@ -14,15 +14,13 @@ use super::reading::{farm, page};
 async fn ended(sql: &Client, job: &str, state: &str, at: &[&str], took: u32, waited: u32) {
     for at in at {
         let started = format!("'{at}'::timestamptz - interval '{took} s'");
-        sql.batch_execute(&format!(
+        sql.exec(&format!(
             "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, reason, \
              ended_by, attempt, retries, takeovers, params, created_at, started_at, finished_at, first_due, last_due) \
              SELECT coalesce(max(h.run_id), 0) + 1, '{job}', 1, 'scheduled', 0, 1, '{at}', {started} - interval '{waited} s', \
              '{state}', 'x', 'holder', 1, 0, 0, '{{}}', '{at}', CASE WHEN '{state}' <> 'skipped' THEN {started} END, '{at}', \
              '{at}', '{at}' FROM farmhand.run_history h"
-        ))
-        .await
-        .unwrap();
+        )).await;
     }
 }
 
@@ -95,17 +93,14 @@ async fn a_run_counts_on_the_day_it_ended_in_the_zone_of_the_job_when_the_clocks
 #[tokio::test]
 async fn a_day_has_as_many_runs_as_the_list_of_runs_between_its_ends() {
     let (farm, db) = farm().await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, reason, \
-             ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due) \
-             SELECT n, CASE WHEN n % 3 = 0 THEN 'other' ELSE 'a' END, 1, 'scheduled', 0, 1, t, t, \
-             CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 'holder', 1, 0, 0, '{}', t, t, t, t \
-             FROM generate_series(1, 400) n, \
-             LATERAL (SELECT '2026-03-24T00:00:00Z'::timestamptz + n * interval '31 minutes') AS x(t)",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, reason, \
+         ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due) \
+         SELECT n, CASE WHEN n % 3 = 0 THEN 'other' ELSE 'a' END, 1, 'scheduled', 0, 1, t, t, \
+         CASE WHEN n % 7 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 'holder', 1, 0, 0, '{}', t, t, t, t \
+         FROM generate_series(1, 400) n, \
+         LATERAL (SELECT '2026-03-24T00:00:00Z'::timestamptz + n * interval '31 minutes') AS x(t)"
+    ).await;
     for zone in ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"] {
         let days = reading::days_in(&db, "a", zone, at("2026-04-02T00:00:00Z"), 12)
             .await
@@ -154,9 +149,8 @@ async fn days_have_the_worst_end_late_runs_rates_and_durations_with_outliers() {
     ended(sql, "a", "lost", &["2026-06-28T04:00:00Z"], 900, 0).await;
     ended(sql, "a", "cancelled", &["2026-06-27T03:00:00Z"], 1, 0).await;
     ended(sql, "a", "skipped", &["2026-06-26T03:00:00Z"], 1, 0).await;
-    sql.batch_execute("UPDATE farmhand.run_history SET count = 40 WHERE state = 'skipped'")
-        .await
-        .unwrap();
+    sql.exec("UPDATE farmhand.run_history SET count = 40 WHERE state = 'skipped'")
+        .await;
 
     let days = reading::days_in(&db, "a", "UTC", at("2026-06-30T12:00:00Z"), 90)
         .await

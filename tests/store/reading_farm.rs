@@ -50,12 +50,8 @@ async fn what_is_late_stuck_failing_or_lost_is_named() {
     one(&farm, end).await;
     farm.job("late", spec(), Some(past(600))).await;
     let held = farm.held_run(&me, "stuck", spec()).await;
-    farm.sql
-        .batch_execute(
-            "UPDATE farmhand.node SET lease_until = now() - interval '1 minute' WHERE address = 'n1'",
-        )
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.node SET lease_until = now() - interval '1 minute' WHERE address = 'n1'")
+        .await;
     let now = reading::farm(&db).await.unwrap();
     assert_eq!(now.level, Level::Trouble);
     assert_eq!(now.overdue[0].job_id, "late");
@@ -86,7 +82,7 @@ async fn a_run_that_never_started_is_stuck_once_although_its_timeout_is_over() {
     let me = farm.node("n1").await;
     let run = farm.held_run(&me, "a", spec()).await;
     let sql = "UPDATE farmhand.run_live SET claimed_at = now() - interval '5 minutes', hard_ms = 15000";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
     let now = reading::farm(&db).await.unwrap();
     let stuck = (now.stuck.len(), now.stuck[0].run_id, now.stuck[0].state);
     assert_eq!(stuck, (1, run.run_id, LeaseTrouble::Stalled));
@@ -107,7 +103,7 @@ async fn a_time_that_no_client_could_read_keeps_nobody_from_reading_lists() {
         let sql = format!(
             "UPDATE farmhand.job SET next_run = '{at}'; UPDATE farmhand.run_live SET due_at = '{at}', started_at = '{at}'"
         );
-        farm.sql.batch_execute(&sql).await.unwrap();
+        farm.exec(&sql).await;
         let now = reading::farm(&db).await.unwrap();
         let overdue = usize::from(at == "-infinity");
         assert_eq!((now.next.len(), now.overdue.len()), (1, overdue), "{at}");
@@ -199,18 +195,15 @@ async fn the_lanes_show_when_a_node_was_without_the_database() {
 async fn too_many_attempts_become_bands() {
     let (farm, db) = farm().await;
     farm.node("n1").await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
-             ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
-             finished_at, first_due, last_due) \
-             SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), CASE n % 10 WHEN 0 THEN 'failed' ELSE 'succeeded' END, \
-             'holder', CASE n % 2 WHEN 0 THEN 'n1' ELSE 'gone' END, 1, n, 1, 0, 0, '{}', now(), \
-             now() - interval '9 minutes', now() - (n % 480) * interval '1 second', now(), now() \
-             FROM generate_series(1, 2500) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+         ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
+         finished_at, first_due, last_due) \
+         SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), CASE n % 10 WHEN 0 THEN 'failed' ELSE 'succeeded' END, \
+         'holder', CASE n % 2 WHEN 0 THEN 'n1' ELSE 'gone' END, 1, n, 1, 0, 0, '{}', now(), \
+         now() - interval '9 minutes', now() - (n % 480) * interval '1 second', now(), now() \
+         FROM generate_series(1, 2500) n"
+    ).await;
     let picture = reading::lanes(&db, &lately()).await.unwrap();
     assert!(picture.bars.is_empty());
     let sum = |of: fn(&reading::Band) -> i64| picture.bands.iter().map(of).sum::<i64>();
@@ -230,19 +223,16 @@ async fn among_too_many_attempts_the_lost_ones_and_their_successors_are_still_dr
     let over = again.iter().find(|r| r.run_id == ended.run_id).unwrap();
     one(&farm, success(&heir, over)).await;
     // They end before the heir does: it is not among the first 2,000 that are read.
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
-             ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
-             finished_at, first_due, last_due) \
-             SELECT 100000 + n, 'c', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 1, n, 1, 0, 0, '{}', \
-             now(), now() - interval '5 minutes', now() - interval '1 minute', now(), now() FROM generate_series(1, 2500) n; \
-             INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by) \
-             SELECT 200000 + n, 'd', 1, 'n2', 1, n, now() - interval '5 minutes', now() - interval '1 minute', 'failed', 'holder' \
-             FROM generate_series(1, 2500) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+         ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
+         finished_at, first_due, last_due) \
+         SELECT 100000 + n, 'c', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 1, n, 1, 0, 0, '{}', \
+         now(), now() - interval '5 minutes', now() - interval '1 minute', now(), now() FROM generate_series(1, 2500) n; \
+         INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome, ended_by) \
+         SELECT 200000 + n, 'd', 1, 'n2', 1, n, now() - interval '5 minutes', now() - interval '1 minute', 'failed', 'holder' \
+         FROM generate_series(1, 2500) n"
+    ).await;
     let picture = reading::lanes(&db, &lately()).await.unwrap();
     assert!(!picture.bands.is_empty());
     let drawn: Vec<_> = (picture.bars.iter())
@@ -310,16 +300,13 @@ async fn a_window_that_ends_before_it_begins_or_is_too_long_is_refused() {
 async fn a_long_run_that_ended_after_the_window_is_in_it() {
     let (farm, db) = farm().await;
     farm.node("n1").await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
-             ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
-             finished_at, first_due, last_due) \
-             VALUES (1, 'a', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n1', 1, 1, 1, 0, 0, '{}', now(), \
-             now() - interval '10 hours', now(), now(), now())",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+         ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
+         finished_at, first_due, last_due) \
+         VALUES (1, 'a', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n1', 1, 1, 1, 0, 0, '{}', now(), \
+         now() - interval '10 hours', now(), now(), now())"
+    ).await;
     let window = Window {
         from: Timestamp::now() - SignedDuration::from_hours(5),
         to: Timestamp::now() - SignedDuration::from_hours(4),

@@ -106,15 +106,13 @@ async fn jobs_are_sorted_over_all_pages_and_those_without_an_instant_come_last()
     for name in ["a", "b", "c", "d"] {
         farm.job(name, spec(), None).await;
     }
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.job_stat (job_id, last_finished, consecutive_failures) VALUES
+    farm.exec(
+        "INSERT INTO farmhand.job_stat (job_id, last_finished, consecutive_failures) VALUES
                  ('b', now() - interval '2 hours', 3), ('c', now() - interval '1 hour', 0), ('d', NULL, 3);
              UPDATE farmhand.job SET next_run = now() + interval '2 hours' WHERE job_id = 'a';
              UPDATE farmhand.job SET next_run = now() + interval '1 hour' WHERE job_id = 'd'",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     for (order, wanted) in [
         (JobOrder::Name, ["a", "b", "c", "d"]),
         (JobOrder::Failures, ["b", "d", "a", "c"]),
@@ -158,7 +156,7 @@ async fn a_job_that_runs_or_waits_is_seen_behind_many_older_runs_that_wait_for_t
     farm.due_runs("j", 25).await;
     farm.due_runs("quiet", 25).await;
     let later = "UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour'";
-    farm.sql.batch_execute(later).await.unwrap();
+    farm.exec(later).await;
     let older = submitted(&farm, "j").await;
     let newer = submitted(&farm, "j").await;
     // The newer of them is claimed first.
@@ -184,7 +182,7 @@ async fn a_job_that_runs_or_waits_is_seen_behind_many_older_runs_that_wait_for_t
     submitted(&farm, "quiet").await;
     let ready = "UPDATE farmhand.run_live SET ready_at = now() - interval '10 minutes'
         WHERE job_id = 'quiet' AND ready_at < now()";
-    farm.sql.batch_execute(ready).await.unwrap();
+    farm.exec(ready).await;
     let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10)).await;
     let health: Vec<_> = all.unwrap().items.iter().map(|job| job.health).collect();
     assert_eq!(health, [JobHealth::Running, JobHealth::Waiting]);
@@ -203,7 +201,7 @@ async fn a_run_that_was_taken_over_waits_from_then_on_wherever_it_is_shown() {
     submitted(&farm, "gated").await;
     assert_eq!(claim_gated(&farm.db, &me, 1).await.unwrap().len(), 1);
     let earlier = "UPDATE farmhand.run_live SET ready_at = now() - interval '10 minutes'";
-    farm.sql.batch_execute(earlier).await.unwrap();
+    farm.exec(earlier).await;
     let health = async || -> Vec<JobHealth> {
         let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10)).await;
         all.unwrap().items.iter().map(|job| job.health).collect()
@@ -222,7 +220,7 @@ async fn a_run_that_was_taken_over_waits_from_then_on_wherever_it_is_shown() {
         (4, [JobHealth::Waiting; 2]),
     ] {
         let passed = format!("UPDATE farmhand.attempt SET ended_at = ended_at - interval '{passed} minutes'");
-        farm.sql.batch_execute(&passed).await.unwrap();
+        farm.exec(&passed).await;
         assert_eq!(health().await, shown);
         assert_eq!(verdict().await, [true; 2]);
     }
@@ -294,13 +292,11 @@ async fn the_tasks_of_a_flow_are_read_with_what_they_wait_for() {
     farm.job("night", night, None).await;
     farm.job("plain", spec(), None).await;
     let run = submitted(&farm, "night").await;
-    farm.sql
-        .batch_execute(&format!(
-            "INSERT INTO farmhand.task (run_id, task, attempt, outcome, started_at, ended_at, stored_at) \
+    farm.exec(&format!(
+        "INSERT INTO farmhand.task (run_id, task, attempt, outcome, started_at, ended_at, stored_at) \
              VALUES ({run}, 'load', 1, 'succeeded', now() - interval '5 s', now(), now())"
-        ))
-        .await
-        .unwrap();
+    ))
+    .await;
     let view = reading::flow(&db, run).await.unwrap().unwrap();
     let tasks: Vec<_> = view
         .tasks

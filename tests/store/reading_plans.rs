@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use farmhand_tests::seed::{Size, seed};
 use serde_json::Value;
-use tokio_postgres::Client;
 
 use super::reading_questions::questions;
 
@@ -46,7 +46,7 @@ async fn no_page_scans_or_counts_runs_attempts_or_events() {
     seed(&sql, size).await;
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/store/src/sql");
     let asked = questions(size);
-    let known: BTreeSet<&str> = asked.iter().map(|(name, _)| *name).collect();
+    let known: BTreeSet<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
     for entry in fs::read_dir(&dir).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let stem = name.trim_end_matches(".sql");
@@ -57,24 +57,18 @@ async fn no_page_scans_or_counts_runs_attempts_or_events() {
         );
     }
     let mut faults = Vec::new();
-    for (name, ways) in asked {
+    for (name, way) in asked {
         let text = fs::read_to_string(dir.join(format!("{name}.sql"))).unwrap();
-        for way in ways {
-            let plan = plan(&sql, name, &text, &way).await;
-            let mut found = Faults::default();
-            look(&plan["Plan"], false, &mut found);
-            let took = plan["Execution Time"].as_f64().unwrap_or_default();
-            println!("{name:<24} {took:>8.2} ms {:>8} rows of large tables", found.rows);
-            if found.rows > LOOKED_AT {
-                found.faults.insert(format!("looks at {} rows", found.rows));
-            }
-            faults.extend(
-                found
-                    .faults
-                    .into_iter()
-                    .map(|fault| format!("{name}({}): {fault}", way.join(", "))),
-            );
+        let plan = plan(&sql, &name, &text, &way).await;
+        let mut found = Faults::default();
+        look(&plan["Plan"], false, &mut found);
+        let took = plan["Execution Time"].as_f64().unwrap_or_default();
+        println!("{name:<24} {took:>8.2} ms {:>8} rows of large tables", found.rows);
+        if found.rows > LOOKED_AT {
+            found.faults.insert(format!("looks at {} rows", found.rows));
         }
+        let said = |fault| format!("{name}({}): {fault}", way.join(", "));
+        faults.extend(found.faults.into_iter().map(said));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -96,12 +90,12 @@ async fn plan(sql: &Client, name: &str, text: &str, way: &[String]) -> Value {
     }
     let settings = "BEGIN READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
                     SET LOCAL max_parallel_workers_per_gather = 0";
-    sql.batch_execute(settings).await.unwrap();
+    sql.exec(settings).await;
     let row = sql
         .query_one(&format!("EXPLAIN (ANALYZE, VERBOSE, FORMAT JSON) {text}"), &[])
         .await
         .unwrap_or_else(|e| panic!("{name}: {e:?}\n{text}"));
-    sql.batch_execute("COMMIT").await.unwrap();
+    sql.exec("COMMIT").await;
     let plans: Value = row.get(0);
     plans[0].clone()
 }

@@ -19,13 +19,11 @@ async fn a_pool_has_its_holders_and_those_that_have_waited_longest() {
     assert_eq!(gated(&farm, &me, 9).await.len(), 1);
     let (second, third) = (farm.submitted("k").await, farm.submitted("j").await);
     let later = farm.submitted("k").await;
-    farm.sql
-        .batch_execute(&format!(
-            "UPDATE farmhand.run_live SET ready_at = now() - interval '2 minutes' WHERE run_id = {third};
+    farm.exec(&format!(
+        "UPDATE farmhand.run_live SET ready_at = now() - interval '2 minutes' WHERE run_id = {third};
              UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour' WHERE run_id = {later}"
-        ))
-        .await
-        .unwrap();
+    ))
+    .await;
     let pool = reading::pool(&db, "p").await.unwrap().unwrap();
     assert_eq!(pool.holders.len(), 1);
     let holder = &pool.holders[0];
@@ -77,7 +75,7 @@ async fn a_thousand_runs_that_wait_hide_no_other_job() {
     farm.submitted("bulk").await;
     farm.submitted("nightly").await;
     let long = "UPDATE farmhand.run_live SET ready_at = now() - interval '5 hours' WHERE job_id = 'nightly'";
-    farm.sql.batch_execute(long).await.unwrap();
+    farm.exec(long).await;
     let now = reading::farm(&db).await.unwrap();
     assert_eq!(now.oldest_gated.unwrap().job_id, "nightly");
 }

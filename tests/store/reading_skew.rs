@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use farmhand_tests::seed::partitions;
 use serde_json::Value;
-use tokio_postgres::Client;
 
 /// Pages of 8 kB that one question may look at: a few of each partition for each job or run. Walks through the others' runs took 2,500
 /// to 62,000.
@@ -43,15 +43,12 @@ async fn a_rare_job_is_read_without_a_walk_through_the_runs_of_others() {
     let test = TestDb::new().await;
     let sql = test.client().await;
     partitions(&sql).await;
-    sql.batch_execute(HISTORY).await.unwrap();
+    sql.exec(HISTORY).await;
     let mut faults = Vec::new();
     for statistics in ["none", "fresh"] {
         if statistics == "fresh" {
-            sql.batch_execute(
-                "ANALYZE farmhand.run_history, farmhand.run_live, farmhand.job, farmhand.job_revision",
-            )
-            .await
-            .unwrap();
+            sql.exec("ANALYZE farmhand.run_history, farmhand.run_live, farmhand.job, farmhand.job_revision")
+                .await;
         }
         for plans in ["force_generic_plan", "force_custom_plan"] {
             for (name, values) in questions() {
@@ -183,6 +180,6 @@ async fn pages(sql: &Client, plans: &str, name: &str, values: &[&str]) -> i64 {
         let number = |key: &str| plan[key].as_i64().unwrap_or_default();
         pages = number("Shared Hit Blocks") + number("Shared Read Blocks");
     }
-    sql.batch_execute("DEALLOCATE asked").await.unwrap();
+    sql.exec("DEALLOCATE asked").await;
     pages
 }

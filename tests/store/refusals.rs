@@ -98,7 +98,7 @@ async fn a_run_is_not_left_to_a_node_that_is_gone_or_does_not_fit() {
 async fn a_refusal_is_forgotten_after_ten_minutes_and_when_the_nodes_keys_change() {
     let (farm, a, b) = refused(spec()).await;
     let age = "UPDATE farmhand.refusal SET at = at - interval '601 seconds'";
-    farm.sql.batch_execute(age).await.unwrap();
+    farm.exec(age).await;
     let held = claims(&farm, &a).await;
     assert_eq!(held.len(), 1, "ten minutes ago");
     assert!(refuses(&farm, &a, &held[0]).await);
@@ -132,9 +132,6 @@ async fn a_refusal_that_was_never_written_down_is_made_again_and_passes_the_run_
 #[tokio::test]
 async fn a_run_bound_to_its_node_is_not_left_to_others() {
     let (farm, a, _b) = refused(spec()).await;
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET node = 'a'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET node = 'a'").await;
     assert_eq!(claim(&farm.db, &a, 8, None).await.unwrap().len(), 1);
 }

@@ -79,6 +79,6 @@ async fn a_node_whose_run_is_not_free_yet_is_not_removed() {
     let a = farm.node("a").await;
     farm.held_run(&a, "j", spec()).await;
     let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
-    farm.sql.batch_execute(end).await.unwrap();
+    farm.exec(end).await;
     assert!(!remove_node(&farm.owner, "a", "tester").await.unwrap());
 }

@@ -21,17 +21,15 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
     farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.run_history_20200106 PARTITION OF farmhand.run_history
+    farm.exec(
+        "CREATE TABLE farmhand.run_history_20200106 PARTITION OF farmhand.run_history
                  FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
              CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
                  FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
              INSERT INTO farmhand.event (at, kind, severity) VALUES ('2020-01-07Z', 'old', 'info'),
                  ('2019-01-01Z', 'in the net', 'info')",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let young = Event {
         kind: "young".to_owned(),
         ..event()
@@ -53,25 +51,20 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
 #[tokio::test]
 async fn a_partition_in_use_is_left_for_the_next_call() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+    farm.exec(
+        "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
                  FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z')",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let reader = farm.test.client().await;
-    reader
-        .batch_execute("BEGIN; SELECT 1 FROM farmhand.event_20200106")
-        .await
-        .unwrap();
+    reader.exec("BEGIN; SELECT 1 FROM farmhand.event_20200106").await;
     assert!(
         drop_older_than(&farm.db, Retention::default())
             .await
             .unwrap()
             .is_empty()
     );
-    reader.batch_execute("COMMIT").await.unwrap();
+    reader.exec("COMMIT").await;
     assert_eq!(
         drop_older_than(&farm.db, Retention::default()).await.unwrap(),
         ["event_20200106"]
@@ -81,9 +74,8 @@ async fn a_partition_in_use_is_left_for_the_next_call() {
 #[tokio::test]
 async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.attempt_20200106 PARTITION OF farmhand.attempt
+    farm.exec(
+        "CREATE TABLE farmhand.attempt_20200106 PARTITION OF farmhand.attempt
                  FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
              INSERT INTO farmhand.event (at, kind, severity)
                  SELECT '2019-01-01Z', 'in the net', 'info' FROM generate_series(1, 25000);
@@ -100,14 +92,12 @@ async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
              CREATE TRIGGER count_trimmed AFTER DELETE ON farmhand.event_default
                  FOR EACH STATEMENT EXECUTE FUNCTION public.count_trimmed();
              GRANT INSERT ON public.trimmed TO PUBLIC",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let holder = farm.test.client().await;
     holder
-        .batch_execute("BEGIN; SELECT FROM farmhand.event_default WHERE kind = 'held' FOR UPDATE")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT FROM farmhand.event_default WHERE kind = 'held' FOR UPDATE")
+        .await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.task").await, 0);
     assert_eq!(
@@ -115,12 +105,12 @@ async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
         1,
         "what somebody holds is left"
     );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM pg_class WHERE relname = 'attempt_20200106'")
-            .await,
-        0
-    );
-    holder.batch_execute("COMMIT").await.unwrap();
+    farm.is(
+        "SELECT count(*) FROM pg_class WHERE relname = 'attempt_20200106'",
+        0,
+    )
+    .await;
+    holder.exec("COMMIT").await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event_default").await, 0);
     assert_eq!(
@@ -128,31 +118,22 @@ async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
         6,
         "three sets and one that finds nothing, then one and one"
     );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM public.trimmed WHERE locks > 0")
-            .await,
-        0
-    );
+    farm.is("SELECT count(*) FROM public.trimmed WHERE locks > 0", 0)
+        .await;
 }
 
 #[tokio::test]
 async fn a_step_that_fails_is_told_and_keeps_no_other_from_its_work() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
-             INSERT INTO farmhand.task (run_id, attempt, task, outcome, ended_at, stored_at)
-                 VALUES (1, 1, 't', 'succeeded', '2019-01-01Z', '2019-01-01Z');
-             INSERT INTO farmhand.submission (job_id, idempotency_key, run_id, at) VALUES ('j', 'k', 1, '2019-01-01Z')",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+             FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
+         INSERT INTO farmhand.task (run_id, attempt, task, outcome, ended_at, stored_at)
+             VALUES (1, 1, 't', 'succeeded', '2019-01-01Z', '2019-01-01Z');
+         INSERT INTO farmhand.submission (job_id, idempotency_key, run_id, at) VALUES ('j', 'k', 1, '2019-01-01Z')"
+    ).await;
     let locker = farm.test.client().await;
-    locker
-        .batch_execute("BEGIN; LOCK TABLE farmhand.stream_item")
-        .await
-        .unwrap();
+    locker.exec("BEGIN; LOCK TABLE farmhand.stream_item").await;
     let hasty = Db::connect(&farm.test.config().with_timeouts(SHORT, SHORT))
         .await
         .unwrap();
@@ -165,7 +146,7 @@ async fn a_step_that_fails_is_told_and_keeps_no_other_from_its_work() {
     ] {
         assert_eq!(farm.i64(gone).await, 0, "{gone}");
     }
-    locker.batch_execute("COMMIT").await.unwrap();
+    locker.exec("COMMIT").await;
 }
 
 #[tokio::test]
@@ -173,15 +154,12 @@ async fn what_a_living_run_reported_is_kept_and_what_others_did_goes_however_man
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    farm.sql
-        .batch_execute(&format!(
+    farm.exec(&format!(
             "INSERT INTO farmhand.progress (run_id, attempt, at)
                  SELECT i, 1, '2019-01-01Z' FROM generate_series(1000000, 1015000) i;
              INSERT INTO farmhand.progress (run_id, attempt, at) VALUES ({}, 1, '2019-01-01Z'), (2000000, 1, now())",
             run.run_id
-        ))
-        .await
-        .unwrap();
+        )).await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.progress").await, 2);
 }

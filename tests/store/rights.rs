@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use farmhand_store::survey;
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 const ROLES: [&str; 5] = ["agent", "submitter", "operator", "viewer", "rows"];
@@ -89,10 +89,7 @@ async fn tried(client: &Client) -> BTreeMap<String, [String; 5]> {
     }
     let mut found: BTreeMap<String, [String; 5]> = BTreeMap::new();
     for (nth, role) in ROLES.iter().enumerate() {
-        client
-            .batch_execute(&format!("SET ROLE farmhand_{role}"))
-            .await
-            .unwrap();
+        client.exec(&format!("SET ROLE farmhand_{role}")).await;
         for table in &tables {
             found.entry(format!("table {table}")).or_default()[nth] =
                 letters(client, table, &columns[table]).await;
@@ -117,7 +114,7 @@ async fn tried(client: &Client) -> BTreeMap<String, [String; 5]> {
             let cell = &mut found.entry(format!("function {name}")).or_default()[nth];
             *cell = if may_call { "x" } else { "" }.to_owned();
         }
-        client.batch_execute("RESET ROLE").await.unwrap();
+        client.exec("RESET ROLE").await;
     }
     found
 }
@@ -180,14 +177,11 @@ async fn every_role_may_do_at_every_object_what_is_documented_and_nothing_else()
 async fn who_is_a_member_of_no_role_has_no_right_at_all() {
     let test = TestDb::new().await;
     let admin = test.admin().await;
-    admin
-        .batch_execute(
-            "DO $$ BEGIN CREATE ROLE fh_nobody; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
-        )
-        .await
-        .unwrap();
+    admin.exec(
+        "DO $$ BEGIN CREATE ROLE fh_nobody; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+    ).await;
     let open: i64 = admin
-        .query_one(
+        .value(
             "SELECT (SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'farmhand'::regnamespace
                      AND c.relkind IN ('r', 'p', 'v', 'm') AND (has_table_privilege('fh_nobody', c.oid,
                          'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
@@ -197,12 +191,7 @@ async fn who_is_a_member_of_no_role_has_no_right_at_all() {
                          has_sequence_privilege('fh_nobody', c.oid, 'USAGE, SELECT, UPDATE') END)
                  + (SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace
                      AND has_function_privilege('fh_nobody', p.oid, 'EXECUTE'))
-                 + has_schema_privilege('fh_nobody', 'farmhand', 'USAGE, CREATE')::int",
-            &[],
-        )
-        .await
-        .unwrap()
-        .get(0);
+                 + has_schema_privilege('fh_nobody', 'farmhand', 'USAGE, CREATE')::int").await;
     assert_eq!(open, 0);
 }
 
@@ -247,44 +236,12 @@ async fn every_function_says_where_it_looks_for_names() {
          ORDER BY 1",
     )
     .await;
-    assert_eq!(
-        definers,
-        [
-            "allow",
-            "allowed",
-            "be_alone",
-            "begin_session",
-            "bind_node",
-            "count_epoch",
-            "count_one",
-            "drop_partitions",
-            "end_rows",
-            "end_session",
-            "ensure_partitions",
-            "forget_audit",
-            "free_lease",
-            "keep_audit",
-            "keep_places",
-            "known_credential",
-            "make_row_runs",
-            "may",
-            "note_action",
-            "note_change",
-            "note_rows",
-            "note_runs",
-            "raise_sequences",
-            "refuse_beyond",
-            "release",
-            "renew",
-            "row_room",
-            "row_writes",
-            "submit",
-            "trim_history",
-            "try_acquire",
-            "unbind_node",
-            "waits_for"
-        ]
-    );
+    let known = "allow allowed be_alone begin_session bind_node count_epoch count_one drop_partitions \
+        end_rows end_session ensure_partitions forget_audit free_lease keep_audit keep_places \
+        known_credential make_row_runs may note_action note_change note_rows note_runs \
+        raise_sequences refuse_beyond release renew row_room row_writes submit trim_history \
+        try_acquire unbind_node waits_for";
+    assert_eq!(definers.join(" "), known);
 }
 
 /// Tables of jobs and runs whose rows nobody writes who can be restricted, nor an agent for somebody who is.

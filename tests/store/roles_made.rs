@@ -49,27 +49,23 @@ async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
         format!("fhp_{}", std::process::id()),
     );
     admin
-        .batch_execute(&format!(
+        .exec(&format!(
             "CREATE ROLE {login} LOGIN; GRANT CREATE ON DATABASE {} TO {login}",
             test.name()
         ))
-        .await
-        .unwrap();
+        .await;
     let poor = config(&test.url_as(&login));
     let (_, made) = migrate_roles(&poor, Some(&prefix)).await.unwrap();
     assert_eq!(made.missing.len(), 6);
     Db::connect(&poor).await.unwrap();
-    admin.batch_execute(&made.by_hand().unwrap()).await.unwrap();
+    admin.exec(&made.by_hand().unwrap()).await;
     let (_, made) = migrate_roles(&poor, None).await.unwrap();
     assert!(made.missing.is_empty());
     let reads: bool = admin
-        .query_one(
-            &format!("SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"),
-            &[],
-        )
-        .await
-        .unwrap()
-        .get(0);
+        .value(&format!(
+            "SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"
+        ))
+        .await;
     assert!(reads);
     let mut drop = format!("DROP OWNED BY {login} CASCADE; DROP ROLE {login}");
     for kind in roles::KINDS {
@@ -77,7 +73,7 @@ async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
             "; DROP OWNED BY {prefix}_{kind}; DROP ROLE {prefix}_{kind}"
         ));
     }
-    admin.batch_execute(&drop).await.unwrap();
+    admin.exec(&drop).await;
 }
 
 #[tokio::test]
@@ -85,21 +81,17 @@ async fn a_member_of_the_owner_migrates_and_owns_nothing_himself() {
     let test = TestDb::empty().await;
     let admin = test.admin().await;
     admin
-        .batch_execute(&format!("ALTER DATABASE {} OWNER TO farmhand_owner", test.name()))
-        .await
-        .unwrap();
+        .exec(&format!("ALTER DATABASE {} OWNER TO farmhand_owner", test.name()))
+        .await;
     let member = config(&test.url_as("farm_owner"));
     migrate(&member).await.unwrap();
     migrate(&member).await.unwrap();
     let owners: String = admin
-        .query_one(
+        .value(
             "SELECT string_agg(DISTINCT o.rolname, ',') FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner
              WHERE c.relnamespace = 'farmhand'::regnamespace",
-            &[],
         )
-        .await
-        .unwrap()
-        .get(0);
+        .await;
     assert_eq!(owners, "farmhand_owner");
     Db::connect(&config(&test.agent_url())).await.unwrap();
 }
@@ -113,7 +105,7 @@ async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
         "ALTER DATABASE {} OWNER TO farmhand_owner; CREATE ROLE {login} LOGIN",
         test.name()
     );
-    admin.batch_execute(&prepared).await.unwrap();
+    admin.exec(&prepared).await;
     let deploy = config(&test.url_as(&login));
     let told = migrate(&deploy).await.unwrap_err().to_string();
     let grant = told.split("run: ").nth(1).unwrap_or_else(|| panic!("{told}"));
@@ -121,9 +113,9 @@ async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
         grant.starts_with(&format!("GRANT farmhand_owner TO {login}")),
         "{grant}"
     );
-    admin.batch_execute(grant).await.unwrap();
+    admin.exec(grant).await;
     migrate(&deploy).await.unwrap();
-    admin.batch_execute(&format!("DROP ROLE {login}")).await.unwrap();
+    admin.exec(&format!("DROP ROLE {login}")).await;
 }
 
 #[tokio::test]
@@ -131,7 +123,7 @@ async fn an_agents_or_a_readers_login_is_never_to_become_the_owner() {
     let migrated = TestDb::new().await;
     let prepared = TestDb::empty().await;
     let owned = format!("ALTER DATABASE {} OWNER TO farmhand_owner", prepared.name());
-    prepared.admin().await.batch_execute(&owned).await.unwrap();
+    prepared.admin().await.exec(&owned).await;
     for login in [
         "farm_agent",
         "farm_n1",
@@ -176,15 +168,14 @@ async fn doctor_and_migrate_agree_on_the_roles() {
     let found = survey::rights(&db).await.unwrap();
     assert_eq!((found.missing.len(), found.prefix.as_str()), (0, prefix.as_str()));
     let submits = format!("REVOKE USAGE ON SCHEMA farmhand FROM {prefix}_submitter");
-    test.client().await.batch_execute(&submits).await.unwrap();
+    test.client().await.exec(&submits).await;
     let found = survey::rights(&db).await.unwrap();
     assert!(!found.submitter);
     for kind in roles::KINDS {
         let role = format!("{prefix}_{kind}");
         admin
-            .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-            .await
-            .unwrap();
+            .exec(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+            .await;
     }
     let missing = survey::rights(&db).await.unwrap().missing;
     assert_eq!(missing, roles::KINDS.map(|kind| format!("{prefix}_{kind}")));

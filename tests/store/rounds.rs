@@ -36,7 +36,7 @@ pub async fn checkpoint(farm: &Farm, run: i64) {
     let insert = format!(
         "INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint) VALUES ({run}, 1, now(), 'line 7')"
     );
-    farm.sql.batch_execute(&insert).await.unwrap();
+    farm.exec(&insert).await;
 }
 
 /// The end of a round, with the next one due after `again`.
@@ -135,11 +135,8 @@ async fn neighbouring_successes_are_one_record_and_a_failure_is_its_own() {
     let spans = "SELECT count(*) FROM farmhand.run_history \
                  WHERE (count > 1) = (first_due < last_due) AND due_at = last_due";
     assert_eq!(farm.i64(spans).await, 3);
-    assert_eq!(
-        farm.i64("SELECT consecutive_failures::bigint FROM farmhand.job_stat")
-            .await,
-        0
-    );
+    farm.is("SELECT consecutive_failures::bigint FROM farmhand.job_stat", 0)
+        .await;
 }
 
 /// Operators may write runs, and no history: what a run says of the record before it must not have an agent delete another's.
@@ -157,7 +154,7 @@ async fn a_round_that_names_a_record_of_another_job_or_instance_folds_nothing() 
             "UPDATE farmhand.run_live r SET fold_run = h.run_id, fold_at = h.finished_at FROM farmhand.run_history h
              WHERE r.job_id = 'mine' AND r.instance = 0 AND h.job_id = '{job}' AND h.instance = {instance}"
         );
-        farm.sql.batch_execute(&point).await.unwrap();
+        farm.exec(&point).await;
         let runs = claimed(&farm, &me).await;
         let round = runs.iter().find(|run| run.job_id == "mine" && run.instance == 0);
         assert_eq!(
@@ -180,13 +177,12 @@ async fn a_fold_keeps_the_output_of_its_last_round_only() {
     for _ in 0..3 {
         let run = one_claimed(&farm, &me).await;
         farm.sql
-            .execute(
+            .exec_with(
                 "INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
                  VALUES ($1, 1, 0, 'stdout', now(), now(), 'x')",
                 &[&run.run_id],
             )
-            .await
-            .unwrap();
+            .await;
         one(&farm, done(&me, &run)).await;
         last = run.run_id;
     }
@@ -259,10 +255,7 @@ async fn an_end_whose_reply_was_lost_is_known_again_even_when_it_has_folded_away
     let second = one_claimed(&farm, &me).await;
     one(&farm, done(&me, &second)).await;
     assert_eq!(one(&farm, done(&me, &first)).await, FinishResult::AlreadyOwn);
-    assert_eq!(
-        farm.i64("SELECT count::bigint FROM farmhand.run_history").await,
-        2
-    );
+    farm.is("SELECT count::bigint FROM farmhand.run_history", 2).await;
 }
 
 #[tokio::test]
@@ -288,8 +281,8 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     assert_eq!(claimed(&farm, &me).await.len(), 2);
 }
 
-#[tokio::test]
-async fn a_round_in_its_pause_is_dropped_without_a_record() {
+/// A loop whose first round has failed, and whose next one waits.
+async fn backs_off() -> (Farm, LeaseIdentity) {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.job("loop", looping(1), None).await;
@@ -299,6 +292,12 @@ async fn a_round_in_its_pause_is_dropped_without_a_record() {
         round(&me, &run, RunState::Failed, Duration::from_secs(300)),
     )
     .await;
+    (farm, me)
+}
+
+#[tokio::test]
+async fn a_round_in_its_pause_is_dropped_without_a_record() {
+    let (farm, me) = backs_off().await;
     assert!(claimed(&farm, &me).await.is_empty());
     pause(&farm.db, "loop", "ops", None).await.unwrap();
     assert_eq!((live(&farm).await, history(&farm).await.len()), (0, 1));
@@ -306,15 +305,7 @@ async fn a_round_in_its_pause_is_dropped_without_a_record() {
 
 #[tokio::test]
 async fn a_new_revision_does_not_wait_for_the_old_ones_back_off() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    farm.job("loop", looping(1), None).await;
-    let run = one_claimed(&farm, &me).await;
-    one(
-        &farm,
-        round(&me, &run, RunState::Failed, Duration::from_secs(300)),
-    )
-    .await;
+    let (farm, me) = backs_off().await;
     let fixed = JobSpec {
         priority: 1,
         ..looping(1)
@@ -394,15 +385,7 @@ async fn a_round_that_may_not_run_twice_is_lost_and_the_loop_goes_on() {
 
 #[tokio::test]
 async fn cancelling_a_round_that_waits_makes_the_next_due_at_once() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    farm.job("loop", looping(1), None).await;
-    let run = one_claimed(&farm, &me).await;
-    one(
-        &farm,
-        round(&me, &run, RunState::Failed, Duration::from_secs(300)),
-    )
-    .await;
+    let (farm, me) = backs_off().await;
     let waiting = farm.i64("SELECT run_id FROM farmhand.run_live").await;
     cancel(&farm.db, waiting, "ops").await.unwrap();
     assert_ne!(one_claimed(&farm, &me).await.run_id, waiting);
@@ -414,9 +397,8 @@ async fn a_sweep_restores_a_round_whose_row_was_deleted_by_hand() {
     let me = farm.node("a").await;
     farm.job("loop", looping(2), None).await;
     farm.sql
-        .execute("DELETE FROM farmhand.run_live WHERE instance = 1", &[])
-        .await
-        .unwrap();
+        .exec_with("DELETE FROM farmhand.run_live WHERE instance = 1", &[])
+        .await;
     let hour = Duration::from_secs(3600);
     assert!(left_over(&farm.db, hour).await.unwrap().to_sweep());
     let freed: Vec<Freed> = sweep(&farm.db).await.unwrap();

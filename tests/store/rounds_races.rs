@@ -2,7 +2,7 @@
 
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, pause};
 use farmhand_store::protocol::{Finish, FinishResult, claim, close, finish, sweep};
-use tokio_postgres::Client;
+use farmhand_tests::pg::Client;
 use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, expire_now, one, until_blocked};
@@ -18,7 +18,7 @@ pub const APPLY: &str = "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
 
 /// A round's end whose transaction stays open.
 async fn finish_in_flight(client: &Client, end: &Finish) {
-    client.batch_execute("BEGIN").await.unwrap();
+    client.exec("BEGIN").await;
     let ends = [end];
     client
         .query_typed(FINISH, &[(&Json(&ends[..]), Type::JSON)])
@@ -37,7 +37,7 @@ async fn a_pause_waits_for_the_end_in_flight_and_takes_the_round_it_made() {
     let db = farm.db.clone();
     let pausing = tokio::spawn(async move { pause(&db, "loop", "ops", None).await.unwrap() });
     until_blocked(&farm).await;
-    holder.batch_execute("COMMIT").await.unwrap();
+    holder.exec("COMMIT").await;
     pausing.await.unwrap();
     assert_eq!(live(&farm).await, 0);
 }
@@ -50,11 +50,11 @@ async fn an_end_that_waits_for_a_pause_makes_no_round() {
     let run = one_claimed(&farm, &me).await;
     let ops = farm.test.client().await;
     let pausing = "BEGIN; SELECT FROM farmhand.job FOR UPDATE; UPDATE farmhand.job SET paused = true";
-    ops.batch_execute(pausing).await.unwrap();
+    ops.exec(pausing).await;
     let (db, end) = (farm.db.clone(), done(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute("COMMIT").await.unwrap();
+    ops.exec("COMMIT").await;
     assert_eq!(finishing.await.unwrap()[0].1, FinishResult::Done);
     assert_eq!(live(&farm).await, 0);
 }
@@ -66,13 +66,11 @@ async fn an_end_that_waits_for_an_apply_makes_a_round_of_the_new_revision() {
     farm.job("loop", looping(1), None).await;
     let run = one_claimed(&farm, &me).await;
     let ops = farm.test.client().await;
-    ops.batch_execute(&format!("{APPLY}, instances = 4"))
-        .await
-        .unwrap();
+    ops.exec(&format!("{APPLY}, instances = 4")).await;
     let (db, end) = (farm.db.clone(), done(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute("COMMIT").await.unwrap();
+    ops.exec("COMMIT").await;
     finishing.await.unwrap();
     let next = one_claimed(&farm, &me).await;
     assert_eq!((next.rev, next.instances), (2, 4));
@@ -88,11 +86,11 @@ async fn an_end_that_waits_for_an_apply_hands_its_checkpoint_on() {
     let run = one_claimed(&farm, &me).await;
     checkpoint(&farm, run.run_id).await;
     let ops = farm.test.client().await;
-    ops.batch_execute(APPLY).await.unwrap();
+    ops.exec(APPLY).await;
     let (db, end) = (farm.db.clone(), failed(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute("COMMIT").await.unwrap();
+    ops.exec("COMMIT").await;
     finishing.await.unwrap();
     assert_eq!(
         one_claimed(&farm, &me).await.checkpoint.as_deref(),
@@ -109,14 +107,13 @@ async fn a_round_that_an_apply_renews_while_it_is_claimed_comes_with_its_definit
     let (ops, node) = (farm.test.client().await, farm.test.client().await);
     // The claim has its snapshot and waits for its node.
     let hold = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
-    node.batch_execute(hold).await.unwrap();
+    node.exec(hold).await;
     let (db, claimer) = (farm.db.clone(), me.clone());
     let claiming = tokio::spawn(async move { claim(&db, &claimer, 1, None).await.unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute(&format!("{APPLY}; UPDATE farmhand.run_live SET rev = 2; COMMIT"))
-        .await
-        .unwrap();
-    node.batch_execute("COMMIT").await.unwrap();
+    ops.exec(&format!("{APPLY}; UPDATE farmhand.run_live SET rev = 2; COMMIT"))
+        .await;
+    node.exec("COMMIT").await;
     let runs = claiming.await.unwrap();
     assert_eq!(runs.len(), 1);
     assert_eq!((runs[0].rev, runs[0].spec.is_null()), (2, false));
@@ -139,7 +136,7 @@ async fn an_apply_waits_for_the_end_in_flight_and_renews_the_round_it_made() {
     };
     let applying = tokio::spawn(async move { apply(&db, &[change], false, "ops").await.unwrap() });
     until_blocked(&farm).await;
-    holder.batch_execute("COMMIT").await.unwrap();
+    holder.exec("COMMIT").await;
     assert!(matches!(applying.await.unwrap(), ApplyOutcome::Done { .. }));
     let runs = claimed(&farm, &me).await;
     let seen: Vec<_> = runs.iter().map(|r| (r.instance, r.rev)).collect();
@@ -160,7 +157,7 @@ async fn an_expiry_and_an_end_in_flight_leave_one_round_however_they_meet() {
             let (db, dead) = (farm.db.clone(), a.clone());
             let closing = tokio::spawn(async move { close(&db, &dead).await.unwrap() });
             until_blocked(&farm).await;
-            holder.batch_execute("COMMIT").await.unwrap();
+            holder.exec("COMMIT").await;
             closing.await.unwrap();
         } else {
             expire_now(&farm, &a).await;
@@ -198,11 +195,10 @@ async fn a_first_round_that_its_node_does_not_take_is_anybodys_after_three_secon
     farm.job("loop", looping(4), None).await;
     assert_eq!(claimed(&farm, &a).await.len(), 2);
     farm.sql
-        .execute(
+        .exec_with(
             "UPDATE farmhand.run_live SET ready_at = ready_at - interval '3 seconds' WHERE state = 'due'",
             &[],
         )
-        .await
-        .unwrap();
+        .await;
     assert_eq!(claimed(&farm, &a).await.len(), 2);
 }

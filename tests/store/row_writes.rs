@@ -29,11 +29,9 @@ fn sleeps(seconds: &str, when: &str) -> String {
 #[tokio::test]
 async fn a_slow_trigger_of_a_users_table_delays_neither_takeover_nor_other_jobs_ends() {
     let farm = Farm::new().await;
-    farm.sql.batch_execute(ORDERS).await.unwrap();
-    farm.sql
-        .batch_execute("INSERT INTO shop.orders SELECT generate_series(1, 60)")
-        .await
-        .unwrap();
+    farm.exec(ORDERS).await;
+    farm.exec("INSERT INTO shop.orders SELECT generate_series(1, 60)")
+        .await;
     let fails = JobSpec {
         on_lost: OnLost::Fail,
         ..job(orders(100))
@@ -44,10 +42,7 @@ async fn a_slow_trigger_of_a_users_table_delays_neither_takeover_nor_other_jobs_
     let runs = take(&farm, &a).await;
     assert_eq!(runs.len(), 60);
     let other = farm.held_run(&b, "j", spec()).await;
-    farm.sql
-        .batch_execute(&sleeps("0.25", "NEW.done IS NOT NULL"))
-        .await
-        .unwrap();
+    farm.exec(&sleeps("0.25", "NEW.done IS NOT NULL")).await;
     let before = Instant::now();
     expire_now(&farm, &a).await;
     finish(&farm.db, &[success(&b, &other)]).await.unwrap();
@@ -63,13 +58,11 @@ async fn a_slow_trigger_of_a_users_table_delays_neither_takeover_nor_other_jobs_
 #[tokio::test]
 async fn a_row_that_hangs_holds_back_no_other_row_and_no_other_job() {
     let (farm, me) = farm_with(3, 10).await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE shop.bills (id bigint PRIMARY KEY, sent_at timestamptz, said text);
+    farm.exec(
+        "CREATE TABLE shop.bills (id bigint PRIMARY KEY, sent_at timestamptz, said text);
              INSERT INTO shop.bills VALUES (1)",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let bills = TableSpec {
         name: "bills".to_owned(),
         started: None,
@@ -80,10 +73,8 @@ async fn a_row_that_hangs_holds_back_no_other_row_and_no_other_job() {
     farm.job("bills", job(bills), None).await;
     look(&farm).await;
     farmhand_store::tables::dispatch(&farm.db, "bills").await.unwrap();
-    farm.sql
-        .batch_execute(&sleeps("600", "NEW.id = 1 AND NEW.done IS NOT NULL"))
-        .await
-        .unwrap();
+    farm.exec(&sleeps("600", "NEW.id = 1 AND NEW.done IS NOT NULL"))
+        .await;
     let ends: Vec<Finish> = take(&farm, &me).await.iter().map(|r| success(&me, r)).collect();
     assert_eq!(ends.len(), 4);
     finish(&farm.db, &ends).await.unwrap();
@@ -104,10 +95,7 @@ async fn an_older_end_never_follows_a_newer_one() {
     look(&farm).await;
     let first = take(&farm, &me).await.remove(0);
     let other = farm.test.client().await;
-    other
-        .batch_execute("BEGIN; SELECT FROM shop.orders FOR UPDATE")
-        .await
-        .unwrap();
+    other.exec("BEGIN; SELECT FROM shop.orders FOR UPDATE").await;
     let failed = Finish {
         state: RunState::Failed,
         exit_code: Some(3),
@@ -121,7 +109,7 @@ async fn an_older_end_never_follows_a_newer_one() {
     else {
         panic!("not retried");
     };
-    other.batch_execute("COMMIT").await.unwrap();
+    other.exec("COMMIT").await;
     let second = take(&farm, &me).await.remove(0);
     one(&farm, success(&me, &second)).await;
     look(&farm).await;
@@ -137,20 +125,17 @@ async fn notes_that_another_agent_wrote_after_a_refusal_leave_nothing_to_write_s
     let runs = take(&farm, &me).await;
     one(&farm, success(&me, &runs[0])).await;
     // Refuses once somebody waits for the whole table: who reads the notes afterwards comes behind them.
-    farm.sql
-        .batch_execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                PERFORM pg_advisory_xact_lock(42);
-                WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'farmhand.row_result'::regclass
-                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP
-                    PERFORM pg_sleep(0.01);
-                END LOOP;
-                RAISE 'refused';
-             END $$;
-             CREATE TRIGGER refuse BEFORE DELETE ON farmhand.row_result EXECUTE FUNCTION refuse()",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM pg_advisory_xact_lock(42);
+            WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'farmhand.row_result'::regclass
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP
+                PERFORM pg_sleep(0.01);
+            END LOOP;
+            RAISE 'refused';
+         END $$;
+         CREATE TRIGGER refuse BEFORE DELETE ON farmhand.row_result EXECUTE FUNCTION refuse()"
+    ).await;
     let other = farm.test.client().await;
     let mut writer = RowWriter::default();
     let (wait, ()) = tokio::join!(writer.run_once(&farm.db, &farm.db), async {
@@ -158,12 +143,11 @@ async fn notes_that_another_agent_wrote_after_a_refusal_leave_nothing_to_write_s
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
         farm.until(deletes, 1).await;
         other
-            .batch_execute(
+            .exec(
                 "BEGIN; LOCK TABLE farmhand.row_result; DROP TRIGGER refuse ON farmhand.row_result;
                  DELETE FROM farmhand.row_result; COMMIT",
             )
-            .await
-            .unwrap();
+            .await;
     });
     wait.unwrap();
     one(&farm, success(&me, &runs[1])).await;
@@ -177,10 +161,7 @@ async fn the_ends_of_paused_and_deleted_jobs_are_written_and_doctor_counts_what_
     look(&farm).await;
     let runs = take(&farm, &me).await;
     let other = farm.test.client().await;
-    other
-        .batch_execute("BEGIN; SELECT FROM shop.orders FOR UPDATE")
-        .await
-        .unwrap();
+    other.exec("BEGIN; SELECT FROM shop.orders FOR UPDATE").await;
     for (run, end) in runs.iter().zip(["paused", "deleted"]) {
         one(&farm, success(&me, run)).await;
         match end {
@@ -195,14 +176,12 @@ async fn the_ends_of_paused_and_deleted_jobs_are_written_and_doctor_counts_what_
         }
         .unwrap();
     }
-    farm.sql
-        .batch_execute("UPDATE farmhand.row_result SET noted_at = now() - interval '1 hour'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.row_result SET noted_at = now() - interval '1 hour'")
+        .await;
     let seen = survey(&farm.db).await.unwrap().remove(0);
     assert_eq!((seen.unwritten, seen.problem), (2, None));
     assert!(seen.error.unwrap().contains("locked"));
-    other.batch_execute("COMMIT").await.unwrap();
+    other.exec("COMMIT").await;
     for id in [1, 2] {
         assert!(row(&farm, id).await.2, "row {id}");
     }
@@ -233,19 +212,15 @@ async fn a_start_that_is_over_is_not_written_after_the_end() {
     one(&farm, success(&me, &run)).await;
     write(&farm).await;
     farm.sql
-        .execute(
+        .exec_with(
             "INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at)
              VALUES ($1, 1, 'orders', 1, '1', '2001-01-01Z')",
             &[&run.run_id],
         )
-        .await
-        .unwrap();
+        .await;
     write(&farm).await;
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM shop.orders WHERE began < '2002-01-01Z'")
-            .await,
-        0
-    );
+    farm.is("SELECT count(*) FROM shop.orders WHERE began < '2002-01-01Z'", 0)
+        .await;
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
 }
 
@@ -255,16 +230,14 @@ async fn agents_that_write_at_once_write_each_row_once() {
     look(&farm).await;
     let ends: Vec<Finish> = take(&farm, &me).await.iter().map(|r| success(&me, r)).collect();
     finish(&farm.db, &ends).await.unwrap();
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE shop.written (id bigint);
+    farm.exec(
+        "CREATE TABLE shop.written (id bigint);
              GRANT INSERT ON shop.written TO PUBLIC;
              CREATE FUNCTION shop.count() RETURNS trigger LANGUAGE plpgsql AS
                  $$ BEGIN INSERT INTO shop.written VALUES (NEW.id); RETURN NEW; END $$;
              CREATE TRIGGER counted BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.count()",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let writers = (0..4).map(|_| {
         let db = farm.db.clone();
         tokio::spawn(async move { RowWriter::default().run_once(&db, &db).await.unwrap() })
@@ -279,18 +252,16 @@ async fn agents_that_write_at_once_write_each_row_once() {
 #[tokio::test]
 async fn no_operators_session_executes_a_trigger_of_a_tables_owner() {
     let (farm, _) = farm_with(1, 10).await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE shop.seen (who text);
+    farm.exec(
+        "CREATE TABLE shop.seen (who text);
              GRANT INSERT ON shop.seen TO PUBLIC;
              CREATE FUNCTION shop.see() RETURNS trigger LANGUAGE plpgsql AS
                  $$ BEGIN INSERT INTO shop.seen VALUES (session_user); RETURN NEW; END $$;
              CREATE TRIGGER see BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.see();
              GRANT USAGE ON SCHEMA shop TO farm_operator;
              GRANT SELECT, UPDATE ON shop.orders TO farm_operator",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     look(&farm).await;
     let run = farm.i64("SELECT run_id FROM farmhand.run_live").await;
     let operator = Db::connect(&config(&farm.test.url_as("farm_operator")))
@@ -298,11 +269,8 @@ async fn no_operators_session_executes_a_trigger_of_a_tables_owner() {
         .unwrap();
     cancel(&operator, run, "olga").await.unwrap();
     assert_eq!(row(&farm, 1).await.4.as_deref(), Some("cancelled: cancelled"));
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM shop.seen WHERE who = 'farm_operator'")
-            .await,
-        0
-    );
+    farm.is("SELECT count(*) FROM shop.seen WHERE who = 'farm_operator'", 0)
+        .await;
     assert!(
         farm.i64("SELECT count(*) FROM shop.seen").await > 0,
         "the trigger is there"
@@ -312,13 +280,11 @@ async fn no_operators_session_executes_a_trigger_of_a_tables_owner() {
 #[tokio::test]
 async fn an_operator_stores_no_definition_for_a_table_that_is_not_theirs() {
     let (farm, _) = farm_with(1, 10).await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE shop.salaries (id bigint PRIMARY KEY, sent_at timestamptz);
+    farm.exec(
+        "CREATE TABLE shop.salaries (id bigint PRIMARY KEY, sent_at timestamptz);
              GRANT USAGE ON SCHEMA shop TO farm_operator",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let operator = connect(&farm.test.url_as("farm_operator")).await;
     let insert = "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
         VALUES ('orders', 77, $1, 'sql', 'me', now())";
@@ -329,11 +295,9 @@ async fn an_operator_stores_no_definition_for_a_table_that_is_not_theirs() {
     assert!(error.message().contains("may not read"), "{error:?}");
     // Nor for one that somebody makes later.
     assert!(operator.execute(insert, &[&table("not_yet")]).await.is_err());
-    farm.sql
-        .batch_execute("GRANT SELECT, UPDATE ON shop.orders TO farm_operator")
-        .await
-        .unwrap();
-    operator.execute(insert, &[&table("orders")]).await.unwrap();
+    farm.exec("GRANT SELECT, UPDATE ON shop.orders TO farm_operator")
+        .await;
+    operator.exec_with(insert, &[&table("orders")]).await;
 }
 
 #[tokio::test]
@@ -343,7 +307,7 @@ async fn a_key_is_good_for_as_long_as_its_run_waits_or_is_in_the_history() {
     farm.job("j", spec(), None).await;
     let first = submit(&farm.db, "j", &json!({}), None, Some("k")).await.unwrap();
     let month = "UPDATE farmhand.submission SET at = now() - interval '31 days'";
-    farm.sql.batch_execute(month).await.unwrap();
+    farm.exec(month).await;
     let kept = Retention::default();
     let again = async || submit(&farm.db, "j", &json!({}), None, Some("k")).await.unwrap();
     trim_older_than(&farm.db, kept).await.unwrap();
@@ -353,7 +317,7 @@ async fn a_key_is_good_for_as_long_as_its_run_waits_or_is_in_the_history() {
     trim_older_than(&farm.db, kept).await.unwrap();
     assert_eq!(again().await, first);
     let forgotten = "DELETE FROM farmhand.run_history";
-    farm.sql.batch_execute(forgotten).await.unwrap();
+    farm.exec(forgotten).await;
     trim_older_than(&farm.db, kept).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.submission").await, 0);
 }
@@ -364,7 +328,7 @@ async fn a_row_has_one_live_run_whichever_of_two_jobs_took_it() {
     assert_eq!(look(&farm).await.made, 1);
     let first = take(&farm, &me).await.remove(0);
     let again = "UPDATE shop.orders SET sent_at = NULL";
-    farm.sql.batch_execute(again).await.unwrap();
+    farm.exec(again).await;
     farm.job("twin", job(orders(10)), None).await;
     assert_eq!(
         dispatch(&farm.db, "twin").await.unwrap().made,
@@ -382,14 +346,14 @@ async fn a_row_has_one_live_run_whichever_of_two_jobs_took_it() {
     let second = take(&farm, &me).await.remove(0);
 
     // By hand, which asks nobody, so that the older run ends last.
-    farm.sql.batch_execute(again).await.unwrap();
+    farm.exec(again).await;
     let key = second.key.clone().unwrap();
     let by_hand = "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at, key)
         VALUES ('orders', 1, 'table', 0, now(), now(), $1)";
-    farm.sql.execute(by_hand, &[&key]).await.unwrap();
+    farm.sql.exec_with(by_hand, &[&key]).await;
     let newest = take(&farm, &me).await.remove(0);
     let told = "UPDATE shop.orders SET sent_at = now()";
-    farm.sql.batch_execute(told).await.unwrap();
+    farm.exec(told).await;
     one(&farm, success(&me, &second)).await;
     assert!(!row(&farm, 1).await.2, "the newest run has not ended");
     one(&farm, success(&me, &newest)).await;

@@ -6,8 +6,8 @@ use farmhand_store::migrate::{
 use farmhand_store::partitions::{AHEAD, ensure_partitions, list};
 use farmhand_store::{Db, StoreError};
 use farmhand_tests::next;
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
-use tokio_postgres::Client;
 
 use crate::fixture::{Farm, spec, success};
 
@@ -32,13 +32,10 @@ async fn a_database_of_another_encoding_than_utf8_is_refused_with_how_to_make_on
         let name = format!("{}_{}", test.name(), encoding.to_lowercase());
         let create =
             format!("CREATE DATABASE {name} OWNER farm ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0");
-        admin.batch_execute(&create).await.unwrap();
+        admin.exec(&create).await;
         let url = test.url().replace(test.name(), &name);
         let told = migrate(&farmhand_tests::pg::config(&url)).await;
-        admin
-            .batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))
-            .await
-            .unwrap();
+        admin.exec(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
         let Err(StoreError::NotReady { why, fix }) = told else {
             panic!("{encoding}: {told:?}");
         };
@@ -67,10 +64,8 @@ async fn migrations_at_once_wait_for_each_other() {
 #[tokio::test]
 async fn a_changed_migration_is_refused() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute("UPDATE farmhand.schema_version SET checksum = 'other' WHERE version = 1")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.schema_version SET checksum = 'other' WHERE version = 1")
+        .await;
     let error = check(&farm.db).await.unwrap_err();
     assert!(
         matches!(error, StoreError::MigrationChanged { version: 1, .. }),
@@ -82,12 +77,8 @@ async fn a_changed_migration_is_refused() {
 #[tokio::test]
 async fn a_newer_schema_is_refused_with_both_numbers() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.schema_version (version, name, checksum) VALUES (999, 'future', 'x')",
-        )
-        .await
-        .unwrap();
+    farm.exec("INSERT INTO farmhand.schema_version (version, name, checksum) VALUES (999, 'future', 'x')")
+        .await;
     let error = Db::connect(&farm.test.config()).await.err().unwrap();
     let binary = current_version();
     assert!(
@@ -126,9 +117,7 @@ async fn every_statement_can_be_planned_on_a_schema_whose_tables_have_another_co
         .collect();
     statements.sort();
     let sql = &farm.sql;
-    sql.batch_execute("SET plan_cache_mode = force_generic_plan")
-        .await
-        .unwrap();
+    sql.exec("SET plan_cache_mode = force_generic_plan").await;
     let (mut before, mut planned) = (Vec::new(), 0);
     for file in &statements {
         before.push(plan(sql, file).await);
@@ -150,12 +139,12 @@ fn name(file: &Path) -> &str {
 async fn plan(sql: &Client, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).unwrap();
     let told = |error: tokio_postgres::Error| error.as_db_error().unwrap().message().to_owned();
-    sql.batch_execute("DEALLOCATE ALL").await.unwrap();
+    sql.exec("DEALLOCATE ALL").await;
     sql.batch_execute(&format!("PREPARE asked AS {text}"))
         .await
         .map_err(told)?;
     let parameters = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'asked'";
-    let count: i32 = sql.query_one(parameters, &[]).await.unwrap().get(0);
+    let count: i32 = sql.value(parameters).await;
     let nulls = vec!["NULL"; usize::try_from(count).unwrap()].join(", ");
     let given = if nulls.is_empty() {
         nulls
@@ -215,12 +204,10 @@ async fn partitions_made_at_once_are_made_once() {
 #[tokio::test]
 async fn rows_beyond_the_last_partition_go_to_the_default_one_and_do_not_stop_new_ones() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.event (at, kind, severity) VALUES (now() + interval '70 days', 'late', 'info')",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.event (at, kind, severity) VALUES (now() + interval '70 days', 'late', 'info')",
+    )
+    .await;
     let net = list(&farm.db)
         .await
         .unwrap()
@@ -239,10 +226,7 @@ async fn a_long_reader_delays_new_partitions_and_no_run() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     let reader = farm.test.client().await;
-    reader
-        .batch_execute("BEGIN; SELECT 1 FROM farmhand.run_history")
-        .await
-        .unwrap();
+    reader.exec("BEGIN; SELECT 1 FROM farmhand.run_history").await;
     assert!(
         !ensure_partitions(&farm.db, AHEAD + 1)
             .await
@@ -253,7 +237,7 @@ async fn a_long_reader_delays_new_partitions_and_no_run() {
     farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
-    reader.batch_execute("COMMIT").await.unwrap();
+    reader.exec("COMMIT").await;
     let made = ensure_partitions(&farm.db, AHEAD + 1).await.unwrap();
     assert!(made.iter().any(|p| p.starts_with("run_history")), "{made:?}");
 }
@@ -264,10 +248,7 @@ async fn a_publication_of_all_tables_lets_deletes_and_updates_through() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     let admin = farm.test.admin().await;
-    admin
-        .batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")
-        .await
-        .unwrap();
+    admin.exec("CREATE PUBLICATION everything FOR ALL TABLES").await;
     // PostgreSQL refuses both on a published table without a replica identity, whether rows match or not.
     let tables = admin
         .query(

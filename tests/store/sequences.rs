@@ -56,11 +56,8 @@ async fn the_numbers_that_the_farm_counts_on_by_one_cannot_jump_to_their_end() {
         );
     }
     agent
-        .batch_execute(
-            "UPDATE farmhand.farm SET pulse = pulse + 1; UPDATE farmhand.job_seq SET seq = seq + 1",
-        )
-        .await
-        .unwrap();
+        .exec("UPDATE farmhand.farm SET pulse = pulse + 1; UPDATE farmhand.job_seq SET seq = seq + 1")
+        .await;
 }
 
 #[tokio::test]
@@ -70,7 +67,7 @@ async fn a_run_at_the_end_of_its_attempts_keeps_no_other_from_being_claimed() {
     farm.due_runs("j", 2).await;
     let agent = connect(&farm.test.url_as("farm_agent")).await;
     let made_up = "UPDATE farmhand.run_live SET attempt = 2147483647 WHERE run_id = (SELECT min(run_id) FROM farmhand.run_live)";
-    agent.batch_execute(made_up).await.unwrap();
+    agent.exec(made_up).await;
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
 }
 
@@ -79,17 +76,13 @@ async fn sequences_that_a_replica_left_behind_are_raised_above_their_rows() {
     let farm = Farm::new().await;
     farm.due_runs("j", 3).await;
     let highest = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await;
-    farm.sql
-        .batch_execute("SELECT setval('farmhand.run_id_seq', 1), setval('farmhand.event_id_seq', 1)")
-        .await
-        .unwrap();
+    farm.exec("SELECT setval('farmhand.run_id_seq', 1), setval('farmhand.event_id_seq', 1)")
+        .await;
     replace(&farm).await;
     let key = shown(&farm).await.key();
     open_epoch(&farm.db, &key, "a", None).await.unwrap();
-    assert_eq!(
-        farm.i64("SELECT nextval('farmhand.run_id_seq')").await,
-        highest + 1
-    );
+    farm.is("SELECT nextval('farmhand.run_id_seq')", highest + 1)
+        .await;
     let events = farm
         .i64("SELECT coalesce(max(event_id), 0) FROM farmhand.event")
         .await;
@@ -107,7 +100,7 @@ async fn no_number_is_given_twice_while_agents_raise_the_sequence_of_runs() {
             for _ in 0..40 {
                 let statement =
                     format!("SELECT farmhand.raise_sequences(last_value + {by}) FROM farmhand.run_id_seq");
-                client.batch_execute(&statement).await.unwrap();
+                client.exec(&statement).await;
             }
         };
         let draw = async || {

@@ -94,10 +94,9 @@ async fn a_server_that_confirms_no_commit_is_left_for_another_that_does() {
     assert!(now(&db).await.is_ok());
     let admin = former.admin().await;
     admin
-        .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        .await
-        .unwrap();
-    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+        .exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        .await;
+    admin.exec("SELECT pg_reload_conf()").await;
     let event = [event()];
     // The setting takes effect some moments after the reload.
     let error = loop {

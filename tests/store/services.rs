@@ -10,7 +10,7 @@ use crate::fixture::Farm;
 /// A farm that is migrated on a server with these changes.
 async fn on(change: &str) -> Farm {
     let test = TestDb::empty().await;
-    test.admin().await.batch_execute(change).await.unwrap();
+    test.admin().await.exec(change).await;
     migrate::migrate(&test.config()).await.unwrap();
     let (db, owner, sql) = (test.agent_db().await, test.db().await, test.client().await);
     Farm { test, db, owner, sql }

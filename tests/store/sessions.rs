@@ -95,11 +95,8 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
     assert_eq!(again.len(), 1);
     assert_eq!((again[0].run_id, again[0].attempt), (run.run_id, 2));
     assert!(again[0].fence > run.fence);
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.attempt WHERE outcome = 'lost'")
-            .await,
-        1
-    );
+    farm.is("SELECT count(*) FROM farmhand.attempt WHERE outcome = 'lost'", 1)
+        .await;
 }
 
 #[tokio::test]

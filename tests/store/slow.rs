@@ -29,7 +29,7 @@ async fn started(farm: &Farm, run: i64, seconds: i64) {
         "UPDATE farmhand.run_live SET started_at = now() - interval '{seconds} s', claimed_at = now() - interval '{seconds} s'
          WHERE run_id = {run}"
     );
-    farm.sql.batch_execute(&sql).await.unwrap();
+    farm.exec(&sql).await;
 }
 
 async fn gauges(farm: &Farm) -> FarmSnapshot {
@@ -121,10 +121,7 @@ async fn a_run_that_is_stuck_is_told_as_that_and_not_as_slow() {
     started(&farm, run.run_id, 600).await;
     let seen = found(&farm).await;
     mark(&farm.db, &[(&seen[0], minute())]).await.unwrap();
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET hard_ms = 60000")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET hard_ms = 60000").await;
     assert_eq!(causes(&farm).await, [format!("stuck:{}", run.run_id)]);
 }
 
@@ -139,7 +136,7 @@ async fn a_node_that_was_lost_three_times_within_an_hour_and_is_back_is_flapping
              FROM generate_series(1, {times})"
         )
     };
-    let set = async |sql: String| farm.sql.batch_execute(&sql).await.unwrap();
+    let set = async |sql: String| farm.exec(&sql).await;
     let me = farm.node("a").await;
     set(lost(2, 10)).await;
     set(lost(5, 70)).await;
@@ -168,7 +165,7 @@ async fn a_run_that_takes_longer_than_usual_is_told_once_to_who_asked_for_it() {
             run.run_id
         );
         for _ in 0..2 {
-            farm.sql.batch_execute(&slow).await.unwrap();
+            farm.exec(&slow).await;
         }
         assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 1);
         assert_eq!(notify::settled(&farm).await, messages);

@@ -93,7 +93,7 @@ async fn a_lease_is_expired_stalled_or_overrun_and_says_since_when() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    let set = async |sql: &str| farm.sql.batch_execute(sql).await.unwrap();
+    let set = async |sql: &str| farm.exec(sql).await;
     let state = async || {
         let seen = snapshot(&farm, 10).await;
         let stuck = seen.stuck.first().map(|s| (s.state.clone(), s.age.round()));
@@ -152,9 +152,8 @@ async fn a_snapshot_held_open_elsewhere_is_seen() {
     let farm = Farm::new().await;
     let other = farm.test.client().await;
     other
-        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM farmhand.node")
-        .await
-        .unwrap();
+        .exec("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM farmhand.node")
+        .await;
     for _ in 0..3 {
         farm.i64("SELECT nextval('farmhand.run_id_seq') + txid_current()")
             .await;
@@ -169,15 +168,15 @@ async fn of_what_is_held_open_the_most_transactions_and_the_most_seconds_are_see
     let farm = Farm::new().await;
     let (older, other) = (farm.test.client().await, farm.test.client().await);
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
-    older.batch_execute(begin).await.unwrap();
-    other.batch_execute(begin).await.unwrap();
-    other.batch_execute("SELECT FROM farmhand.node").await.unwrap();
+    older.exec(begin).await;
+    other.exec(begin).await;
+    other.exec("SELECT FROM farmhand.node").await;
     for _ in 0..3 {
         farm.i64("SELECT nextval('farmhand.run_id_seq') + txid_current()")
             .await;
     }
     // The first to begin keeps the fewest.
-    older.batch_execute("SELECT FROM farmhand.node").await.unwrap();
+    older.exec("SELECT FROM farmhand.node").await;
     let held = "FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
         AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()";
     let most = farm
@@ -202,7 +201,7 @@ async fn what_a_job_lost_with_one_death_counts_once() {
         let sql = "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at, outcome,
                 ended_by)
             VALUES ($1, 'j', $2, 'a', $3, 1, now(), now(), 'lost', 'holder')";
-        farm.sql.execute(sql, &[&run, &attempt, &session]).await.unwrap();
+        farm.sql.exec_with(sql, &[&run, &attempt, &session]).await;
     };
     for run in 1..=3 {
         lost(run, 1, 1).await;
@@ -221,10 +220,8 @@ async fn a_run_that_was_taken_over_is_as_old_as_the_page_says() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET ready_at = now() - interval '1 hour'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET ready_at = now() - interval '1 hour'")
+        .await;
     expire_now(&farm, &me).await;
     let seen = snapshot(&farm, 10).await;
     let page = reading::farm(&farm.db)
@@ -248,11 +245,11 @@ async fn the_oldest_message_that_waits_is_told() {
     assert_eq!(age().await, 0.0);
     let sql = "INSERT INTO farmhand.notification (target, channel, topic, key, body, created_at)
         VALUES ('ops', 'webhook', 'failure', 'a', '{}', now() - interval '20 min'), ('ops', 'email', 'failure', 'b', '{}', now())";
-    farm.sql.batch_execute(sql).await.unwrap();
+    farm.exec(sql).await;
     let waits = age().await;
     assert!((1_200.0..2_400.0).contains(&waits), "{waits}");
     let ends = "UPDATE farmhand.notification SET state = 'delivered', ended_at = now()";
-    farm.sql.batch_execute(ends).await.unwrap();
+    farm.exec(ends).await;
     assert_eq!(age().await, 0.0);
 }
 
@@ -261,9 +258,8 @@ async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not
     let farm = Farm::new().await;
     let seen = stand(&farm.db).await.unwrap();
     let lock = farm.test.client().await;
-    lock.batch_execute("BEGIN; LOCK TABLE farmhand.run_live IN ACCESS EXCLUSIVE MODE")
-        .await
-        .unwrap();
+    lock.exec("BEGIN; LOCK TABLE farmhand.run_live IN ACCESS EXCLUSIVE MODE")
+        .await;
     let began = std::time::Instant::now();
     let limit = Duration::from_millis(500);
     let error = take(&farm.db, id(1), "a", seen, TURN, limit, 10)
@@ -294,16 +290,13 @@ async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not
 #[tokio::test]
 async fn of_the_history_only_the_index_of_lost_attempts_is_read() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at,
-                outcome, ended_by)
-             SELECT i, 'j', 1, 'a', 1, i, now(), now() - i * interval '10 s',
-                CASE WHEN i % 10 = 0 THEN 'lost' ELSE 'failed' END, 'holder' FROM generate_series(1, 50000) i;
-             ANALYZE farmhand.attempt",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at,
+            outcome, ended_by)
+         SELECT i, 'j', 1, 'a', 1, i, now(), now() - i * interval '10 s',
+            CASE WHEN i % 10 = 0 THEN 'lost' ELSE 'failed' END, 'holder' FROM generate_series(1, 50000) i;
+         ANALYZE farmhand.attempt"
+    ).await;
     let jobs = include_str!("../../common/store/src/sql/snapshot_jobs.sql").replace("$2", "1000");
     let whole = include_str!("../../common/store/src/sql/snapshot_farm.sql").replace("$1", "100");
     for (statement, counts) in [(jobs, true), (whole, false)] {
@@ -331,10 +324,8 @@ async fn the_last_instants_of_a_schedule_are_waited_for_until_the_job_succeeds()
         ..firing("j", 1, past(60), &[past(60)])
     };
     fire(&farm.db, &[last]).await.unwrap();
-    farm.sql
-        .batch_execute("UPDATE farmhand.job SET applied_at = now() - interval '1 hour'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.job SET applied_at = now() - interval '1 hour'")
+        .await;
     assert!(waits().await, "for the last instant");
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
@@ -387,7 +378,7 @@ async fn a_time_that_no_client_could_read_keeps_nobody_from_reading_the_farm() {
     let write = "
         UPDATE farmhand.job SET next_run = 'infinity', applied_at = '12345-01-01Z' WHERE job_id = 'far';
         INSERT INTO farmhand.notify_episode (job_id, late_since) VALUES ('far', '-infinity')";
-    farm.sql.batch_execute(write).await.unwrap();
+    farm.exec(write).await;
     let seen = snapshot(&farm, 10).await;
     let watched = seen.watch.expect("its turn").jobs;
     let far = &watched[0].point;

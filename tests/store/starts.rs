@@ -50,13 +50,11 @@ async fn ends_of_attempts_lock_what_counts_them_in_the_order_of_jobs() {
     farm.due_runs("a", 1).await;
     farm.due_runs("z", 1).await;
     let runs = claim(&farm.db, &me, 2, None).await.unwrap();
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.job_stat (job_id) VALUES ('a'), ('z');
+    farm.exec(
+        "INSERT INTO farmhand.job_stat (job_id) VALUES ('a'), ('z');
              UPDATE farmhand.run_live SET cancel_requested = true WHERE job_id = 'a'",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let (db, ends) = (
         farm.db.clone(),
         runs.iter()
@@ -65,11 +63,11 @@ async fn ends_of_attempts_lock_what_counts_them_in_the_order_of_jobs() {
     );
     let lock = |job: &str| format!("SELECT FROM farmhand.job_stat WHERE job_id = '{job}' FOR UPDATE");
     let begin = format!("BEGIN; SET LOCAL lock_timeout = '5s'; {}", lock("a"));
-    farm.sql.batch_execute(&begin).await.unwrap();
+    farm.exec(&begin).await;
     let ending = tokio::spawn(async move { retry(&db, &ends).await });
     until_blocked(&farm).await;
-    farm.sql.batch_execute(&lock("z")).await.expect("it is free");
-    farm.sql.batch_execute("COMMIT").await.unwrap();
+    farm.exec(&lock("z")).await;
+    farm.exec("COMMIT").await;
     assert_eq!(ending.await.unwrap().unwrap().len(), 2);
     let counted = "SELECT count(*) FROM farmhand.job_stat WHERE last_run_started IS NOT NULL";
     assert_eq!(farm.i64(counted).await, 2);

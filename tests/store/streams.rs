@@ -116,18 +116,17 @@ async fn a_run_whose_record_is_in_flight_is_freed_after_it_and_the_next_attempt_
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", stream()).await;
     let writer = farm.test.client().await;
-    writer.batch_execute("BEGIN").await.unwrap();
+    writer.exec("BEGIN").await;
     let ends = tokio_postgres::types::Json([end(2, "failed", "x")]);
     writer
-        .execute(
+        .exec_with(
             RECORD,
             &[&run.run_id, &run.attempt, &run.fence, &a.session, &ends],
         )
-        .await
-        .unwrap();
+        .await;
     expire_now(&farm, &a).await;
     assert_eq!(farm.state(run.run_id).await.0, "running", "it is passed over");
-    writer.batch_execute("COMMIT").await.unwrap();
+    writer.exec("COMMIT").await;
     sweep(&farm.db).await.unwrap();
     let next = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
     assert_eq!(next.items.unwrap().recorded, [2]);
@@ -302,12 +301,9 @@ async fn lines_of_ended_runs_are_dropped_with_the_history_and_no_others() {
     }
     one(&farm, success(&a, &over)).await;
     let older = "UPDATE farmhand.stream_item SET stored_at = stored_at - interval '40 days'";
-    farm.sql.batch_execute(older).await.unwrap();
+    farm.exec(older).await;
     assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 0);
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.run_history")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.run_history").await;
     assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 1);
     assert_eq!(all(&farm, live.run_id).await.len(), 1);
 }
@@ -324,7 +320,7 @@ async fn of_a_run_that_lives_on_no_replay_is_forgotten() {
     one(&farm, success(&a, &replay)).await;
     let older = "UPDATE farmhand.stream_item SET stored_at = stored_at - interval '40 days';
         DELETE FROM farmhand.run_history";
-    farm.sql.batch_execute(older).await.unwrap();
+    farm.exec(older).await;
     assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 0);
     assert_eq!(
         replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),

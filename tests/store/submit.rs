@@ -131,11 +131,11 @@ async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
     let farm = farm_with_job().await;
     let caller = farm.test.client().await;
     let insert = "SELECT farmhand.submit('mail', idempotency_key => 'k')";
-    caller.batch_execute(&format!("BEGIN; {insert}")).await.unwrap();
+    caller.exec(&format!("BEGIN; {insert}")).await;
     let db = farm.db.clone();
     let second = tokio::spawn(async move { submit(&db, "mail", &json!({}), None, Some("k")).await.unwrap() });
     until_blocked(&farm).await;
-    caller.batch_execute("ROLLBACK").await.unwrap();
+    caller.exec("ROLLBACK").await;
     let run_id = second.await.unwrap();
     assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_live").await, run_id);
 }
@@ -174,7 +174,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
     let farm = farm_with_job().await;
     let holder = farm.test.client().await;
     let hold = "BEGIN; SELECT FROM farmhand.job FOR UPDATE";
-    holder.batch_execute(hold).await.unwrap();
+    holder.exec(hold).await;
     let submitting = || {
         let db = farm.db.clone();
         tokio::spawn(async move {
@@ -192,7 +192,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
     let both = [submitting(), submitting()];
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     farm.until(waiting, 2).await;
-    holder.batch_execute("COMMIT").await.unwrap();
+    holder.exec("COMMIT").await;
     let [a, b] = both;
     let (a, b) = (a.await.unwrap(), b.await.unwrap());
     assert_eq!(a.run_id, b.run_id);
@@ -211,16 +211,11 @@ async fn a_submission_is_part_of_its_callers_transaction() {
     let me = farm.node("a").await;
     let caller = farm.test.client().await;
     caller
-        .batch_execute("CREATE TABLE orders (id int); BEGIN; INSERT INTO orders VALUES (1); SELECT farmhand.submit('mail')")
-        .await
-        .unwrap();
+        .exec("CREATE TABLE orders (id int); BEGIN; INSERT INTO orders VALUES (1); SELECT farmhand.submit('mail')").await;
     assert!(claim(&farm.db, &me, 9, None).await.unwrap().is_empty());
-    caller.batch_execute("ROLLBACK").await.unwrap();
+    caller.exec("ROLLBACK").await;
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
-    caller
-        .batch_execute("BEGIN; SELECT farmhand.submit('mail'); COMMIT")
-        .await
-        .unwrap();
+    caller.exec("BEGIN; SELECT farmhand.submit('mail'); COMMIT").await;
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
 }
 
@@ -230,11 +225,10 @@ async fn the_submitters_role_can_submit_and_nothing_else() {
     let admin = farm.test.admin().await;
     let role = format!("shop_{}", std::process::id());
     admin
-        .batch_execute(&format!(
+        .exec(&format!(
             "CREATE ROLE {role}; GRANT farmhand_submitter TO {role}; SET ROLE {role}"
         ))
-        .await
-        .unwrap();
+        .await;
     admin
         .query_one("SELECT farmhand.submit('mail', '{\"count\": 1}')", &[])
         .await
@@ -254,17 +248,13 @@ async fn the_submitters_role_can_submit_and_nothing_else() {
         );
     }
     // Nor by objects of its own in the way of the function's names.
+    admin.exec(
+        "RESET ROLE; CREATE SCHEMA trap; CREATE FUNCTION trap.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql
+             AS 'SELECT NULL::text'; SET search_path = trap, pg_catalog"
+    ).await;
     admin
-        .batch_execute(
-            "RESET ROLE; CREATE SCHEMA trap; CREATE FUNCTION trap.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql
-                 AS 'SELECT NULL::text'; SET search_path = trap, pg_catalog",
-        )
-        .await
-        .unwrap();
-    admin
-        .batch_execute(&format!("GRANT USAGE ON SCHEMA trap TO {role}; SET ROLE {role}"))
-        .await
-        .unwrap();
+        .exec(&format!("GRANT USAGE ON SCHEMA trap TO {role}; SET ROLE {role}"))
+        .await;
     let refused = admin
         .query_one("SELECT farmhand.submit('mail', '[]')", &[])
         .await
@@ -277,9 +267,8 @@ async fn the_submitters_role_can_submit_and_nothing_else() {
             .contains("must be a JSON object")
     );
     admin
-        .batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"))
-        .await
-        .unwrap();
+        .exec(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await;
 }
 
 #[tokio::test]

@@ -23,14 +23,12 @@ const TEXTS: [&str; 5] = ["plain", "a\"b\\c", "ü, [1]", "{}", ""];
 
 async fn farm() -> Farm {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE mixed (\"Of\" text, n int, at date DEFAULT '2026-11-25', d bigint, said text);
+    farm.exec(
+        "CREATE TABLE mixed (\"Of\" text, n int, at date DEFAULT '2026-11-25', d bigint, said text);
              CREATE UNIQUE INDEX ON mixed (n, \"Of\");
              CREATE INDEX ON mixed (\"Of\", n) WHERE d IS NULL",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     farm
 }
 
@@ -39,9 +37,8 @@ async fn a_row_with_a_key_of_several_columns_is_run_once_and_only_its_end_is_wri
     let farm = farm().await;
     for text in TEXTS {
         farm.sql
-            .execute("INSERT INTO mixed (\"Of\", n) VALUES ($1, 1), ($1, 2)", &[&text])
-            .await
-            .unwrap();
+            .exec_with("INSERT INTO mixed (\"Of\", n) VALUES ($1, 1), ($1, 2)", &[&text])
+            .await;
     }
     farm.job("mixed", job(of(&["Of", "n"])), None).await;
     assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 10);
@@ -66,28 +63,20 @@ async fn a_row_with_a_key_of_several_columns_is_run_once_and_only_its_end_is_wri
     write(&farm).await;
     let told = "SELECT count(*) FROM mixed WHERE said = 'succeeded' AND n = 1";
     assert_eq!(farm.i64(told).await, 5);
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM mixed WHERE said IS NOT NULL")
-            .await,
-        5
-    );
+    farm.is("SELECT count(*) FROM mixed WHERE said IS NOT NULL", 5)
+        .await;
 }
 
 #[tokio::test]
 async fn a_row_waits_while_its_own_run_lives_and_a_part_that_is_null_is_told() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), (NULL, 3), ('b', NULL)")
-        .await
-        .unwrap();
+    farm.exec("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), (NULL, 3), ('b', NULL)")
+        .await;
     farm.job("mixed", job(of(&["Of", "n"])), None).await;
     let looked = dispatch(&farm.db, "mixed").await.unwrap();
     assert_eq!((looked.made, looked.keyless, &looked.problem), (2, true, &None));
     // Somebody frees a row whose run has not ended: it is not run beside itself.
-    farm.sql
-        .batch_execute("UPDATE mixed SET d = NULL WHERE n = 1")
-        .await
-        .unwrap();
+    farm.exec("UPDATE mixed SET d = NULL WHERE n = 1").await;
     assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 0);
 }
 
@@ -103,18 +92,15 @@ async fn a_key_needs_an_index_of_exactly_its_columns() {
             found[0].fatal && found[0].problem.contains("not unique"),
             "{found:?}"
         );
-        farm.sql.batch_execute(&found[0].fix).await.unwrap();
+        farm.exec(&found[0].fix).await;
         let left = check(&farm.db, &of(key)).await.unwrap();
         assert!(left.iter().all(|problem| !problem.fatal), "{left:?}");
     }
-    farm.sql
-        .batch_execute(
-            "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-             ALTER TABLE mixed ADD price numeric NOT NULL, ADD id numeric(10), ADD kind char(3), ADD took interval,
-                ADD label text COLLATE nocase",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         ALTER TABLE mixed ADD price numeric NOT NULL, ADD id numeric(10), ADD kind char(3), ADD took interval,
+            ADD label text COLLATE nocase"
+    ).await;
     for (column, fits) in [
         ("price", false),
         ("took", false),
@@ -140,47 +126,37 @@ async fn a_key_needs_an_index_of_exactly_its_columns() {
 #[tokio::test]
 async fn a_run_whose_key_is_no_key_holds_back_no_other_row() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), ('a', 3)")
-        .await
-        .unwrap();
+    farm.exec("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), ('a', 3)")
+        .await;
     farm.job("mixed", job(of(&["Of", "n"])), None).await;
     assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 3);
     let me = farm.node("a").await;
     let runs = take(&farm, &me).await;
     for (run, key) in runs.iter().zip(["no json", "[\"a\", \"x\"]"]) {
         farm.sql
-            .execute(
+            .exec_with(
                 "UPDATE farmhand.run_live SET key = $1 WHERE run_id = $2",
                 &[&key, &run.run_id],
             )
-            .await
-            .unwrap();
+            .await;
     }
     let ends: Vec<_> = runs.iter().map(|run| success(&me, run)).collect();
     finish(&farm.db, &ends).await.unwrap();
     write(&farm).await;
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM mixed WHERE said = 'succeeded'")
-            .await,
-        1
-    );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.row_result WHERE error LIKE 'invalid input syntax%'")
-            .await,
-        2
-    );
+    farm.is("SELECT count(*) FROM mixed WHERE said = 'succeeded'", 1)
+        .await;
+    farm.is(
+        "SELECT count(*) FROM farmhand.row_result WHERE error LIKE 'invalid input syntax%'",
+        2,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_primary_key_of_several_columns_is_proposed() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE pairs (a int, note text, b text, sent_at timestamptz, PRIMARY KEY (a, b))",
-        )
-        .await
-        .unwrap();
+    farm.exec("CREATE TABLE pairs (a int, note text, b text, sent_at timestamptz, PRIMARY KEY (a, b))")
+        .await;
     let columns = describe(&farm.db, "public", "pairs").await.unwrap();
     let proposal = farmhand_import::Proposal::new("public".to_owned(), "pairs".to_owned(), &columns);
     assert_eq!(proposal.table.key, ["a", "b"]);
@@ -193,18 +169,15 @@ async fn a_primary_key_of_several_columns_is_proposed() {
 #[tokio::test]
 async fn a_key_with_a_time_is_the_same_for_sessions_of_other_zones() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE mixed (\"Of\" text, at timestamptz, d timestamptz, said text, PRIMARY KEY (\"Of\", at));
-             INSERT INTO mixed VALUES ('a', '2026-11-25 06:00:00.25Z')",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TABLE mixed (\"Of\" text, at timestamptz, d timestamptz, said text, PRIMARY KEY (\"Of\", at));
+         INSERT INTO mixed VALUES ('a', '2026-11-25 06:00:00.25Z')"
+    ).await;
     farm.job("mixed", job(of(&["Of", "at"])), None).await;
     let client = farm.test.client().await;
     let look = async |zone: &str| -> i32 {
         let set = format!("SET timezone = '{zone}'; SET datestyle = 'German'; UPDATE mixed SET d = NULL");
-        client.batch_execute(&set).await.unwrap();
+        client.exec(&set).await;
         let row = client
             .query_one("SELECT made FROM farmhand.dispatch_rows('mixed')", &[])
             .await;
@@ -214,15 +187,9 @@ async fn a_key_with_a_time_is_the_same_for_sessions_of_other_zones() {
     let me = farm.node("a").await;
     let run = take(&farm, &me).await.remove(0);
     assert_eq!(run.key.as_deref(), Some("[\"a\", \"2026-11-25 06:00:00.25+00\"]"));
-    farm.sql
-        .batch_execute("UPDATE mixed SET d = now()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE mixed SET d = now()").await;
     one(&farm, success(&me, &run)).await;
     write(&farm).await;
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM mixed WHERE said = 'succeeded'")
-            .await,
-        1
-    );
+    farm.is("SELECT count(*) FROM mixed WHERE said = 'succeeded'", 1)
+        .await;
 }

@@ -24,14 +24,11 @@ fn queue(order_by: &[&str], row: &[&str]) -> TableSpec {
 
 async fn farm() -> Farm {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE queue (id text UNIQUE, d bigint, \"At Night\" boolean, age int, body text, doc json, price numeric, at timestamptz, tags int[]);
-             CREATE INDEX ON queue (id) WHERE d IS NULL;
-             INSERT INTO queue (id, \"At Night\", age) VALUES ('a', true, 1), ('b', false, 9), ('c', false, 1), ('d', false, NULL)",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TABLE queue (id text UNIQUE, d bigint, \"At Night\" boolean, age int, body text, doc json, price numeric, at timestamptz, tags int[]);
+         CREATE INDEX ON queue (id) WHERE d IS NULL;
+         INSERT INTO queue (id, \"At Night\", age) VALUES ('a', true, 1), ('b', false, 9), ('c', false, 1), ('d', false, NULL)"
+    ).await;
     farm
 }
 
@@ -54,18 +51,15 @@ async fn rows_are_taken_in_the_order_of_columns_and_equal_ones_in_that_of_their_
 async fn an_order_that_there_is_not_is_refused_and_its_index_is_asked_for() {
     let farm = farm().await;
     let problems = async |table: TableSpec| check(&farm.db, &table).await.unwrap();
-    farm.sql
-        .batch_execute(
-            "CREATE TYPE mood AS ENUM ('low', 'high');
-             CREATE DOMAIN name_of AS varchar(9);
-             CREATE TYPE pair AS (n int, at date);
-             CREATE TYPE place AS (n int, at point);
-             CREATE DOMAIN docs AS json[];
-             ALTER TABLE queue ADD e mood, ADD n name_of, ADD p pair[], ADD r int4range, ADD i inet, ADD c cidr, ADD v varchar,
-                 ADD b jsonb, ADD x point, ADD l place, ADD j docs, ADD u xid, ADD o oid, ADD h char(3), ADD m \"char\"",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE TYPE mood AS ENUM ('low', 'high');
+         CREATE DOMAIN name_of AS varchar(9);
+         CREATE TYPE pair AS (n int, at date);
+         CREATE TYPE place AS (n int, at point);
+         CREATE DOMAIN docs AS json[];
+         ALTER TABLE queue ADD e mood, ADD n name_of, ADD p pair[], ADD r int4range, ADD i inet, ADD c cidr, ADD v varchar,
+             ADD b jsonb, ADD x point, ADD l place, ADD j docs, ADD u xid, ADD o oid, ADD h char(3), ADD m \"char\""
+    ).await;
     // As the server itself says it, to somebody who may read the table.
     for column in [
         "id", "age", "doc", "price", "at", "tags", "e", "n", "p", "r", "i", "c", "v", "b", "x", "l", "j",
@@ -93,7 +87,7 @@ async fn an_order_that_there_is_not_is_refused_and_its_index_is_asked_for() {
         "CREATE INDEX CONCURRENTLY ON public.queue (age, id) WHERE d IS NULL;"
     );
     assert!(!found[0].fatal);
-    farm.sql.batch_execute(&found[0].fix).await.unwrap();
+    farm.exec(&found[0].fix).await;
     assert_eq!(problems(queue(&["age"], &[])).await, []);
 }
 
@@ -101,14 +95,11 @@ async fn an_order_that_there_is_not_is_refused_and_its_index_is_asked_for() {
 async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
     let farm = farm().await;
     let me = farm.node("a").await;
-    farm.sql
-        .batch_execute(
-            "UPDATE queue SET body = 'b', doc = '{\"a\": [1]}', price = 0.10, at = '2026-11-25 01:00Z', tags = '{1,2}' WHERE id = 'a';
-             UPDATE queue SET body = repeat('x', 70000) WHERE id = 'b';
-             DELETE FROM queue WHERE id > 'b'",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "UPDATE queue SET body = 'b', doc = '{\"a\": [1]}', price = 0.10, at = '2026-11-25 01:00Z', tags = '{1,2}' WHERE id = 'a';
+         UPDATE queue SET body = repeat('x', 70000) WHERE id = 'b';
+         DELETE FROM queue WHERE id > 'b'"
+    ).await;
     let row = ["id", "At Night", "age", "body", "doc", "price", "at", "tags"];
     farm.job("queue", job(queue(&[], &row)), None).await;
     assert_eq!(dispatch(&farm.db, "queue").await.unwrap().made, 2);
@@ -133,15 +124,12 @@ async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
 async fn a_row_whose_json_cannot_be_handed_over_holds_no_other_row_up() {
     let farm = farm().await;
     let me = farm.node("a").await;
-    farm.sql
-        .batch_execute(
-            r#"UPDATE queue SET doc = '{"a": "\u0000"}' WHERE id = 'b';
-               UPDATE queue SET doc = '"\ud800"' WHERE id = 'c';
-               UPDATE queue SET doc = '1e999999' WHERE id = 'd';
-               INSERT INTO queue (id, doc) VALUES ('e', '1e999'), ('f', (repeat('[', 200) || repeat(']', 200))::json)"#,
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        r#"UPDATE queue SET doc = '{"a": "\u0000"}' WHERE id = 'b';
+           UPDATE queue SET doc = '"\ud800"' WHERE id = 'c';
+           UPDATE queue SET doc = '1e999999' WHERE id = 'd';
+           INSERT INTO queue (id, doc) VALUES ('e', '1e999'), ('f', (repeat('[', 200) || repeat(']', 200))::json)"#
+    ).await;
     farm.job("queue", job(queue(&[], &["doc"])), None).await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.problem), (6, None));
@@ -154,16 +142,13 @@ async fn a_row_whose_json_cannot_be_handed_over_holds_no_other_row_up() {
 #[tokio::test]
 async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_missing() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute(
-            "DO $$ BEGIN CREATE ROLE fh_columns LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
-             GRANT fh_columns TO CURRENT_USER;
-             GRANT farmhand_operator TO fh_columns;
-             GRANT SELECT (id, d), UPDATE (d) ON queue TO fh_columns;
-             SET ROLE fh_columns",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "DO $$ BEGIN CREATE ROLE fh_columns LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+         GRANT fh_columns TO CURRENT_USER;
+         GRANT farmhand_operator TO fh_columns;
+         GRANT SELECT (id, d), UPDATE (d) ON queue TO fh_columns;
+         SET ROLE fh_columns"
+    ).await;
     let sql = "SELECT problem, fix FROM farmhand.check_table($1) WHERE fatal";
     let refused = farm
         .sql
@@ -174,9 +159,9 @@ async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_m
         refused.get::<_, &str>(0),
         "the role fh_columns may not read age, body of public.queue"
     );
-    farm.sql.batch_execute("RESET ROLE").await.unwrap();
-    farm.sql.batch_execute(refused.get(1)).await.unwrap();
-    farm.sql.batch_execute("SET ROLE fh_columns").await.unwrap();
+    farm.exec("RESET ROLE").await;
+    farm.exec(refused.get(1)).await;
+    farm.exec("SET ROLE fh_columns").await;
     assert!(
         farm.sql
             .query_opt(sql, &[&json!(queue(&["age"], &["body"]))])
@@ -191,9 +176,8 @@ async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_m
 #[tokio::test]
 async fn an_operator_who_checks_a_table_executes_no_function_of_its_owner() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE seen (who text);
+    farm.exec(
+        "CREATE TABLE seen (who text);
              CREATE FUNCTION see() RETURNS boolean LANGUAGE plpgsql AS
                  $$ BEGIN INSERT INTO public.seen VALUES (session_user); RETURN true; END $$;
              CREATE FUNCTION sees(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
@@ -201,9 +185,8 @@ async fn an_operator_who_checks_a_table_executes_no_function_of_its_owner() {
              GRANT INSERT ON seen TO PUBLIC;
              GRANT SELECT, UPDATE ON queue TO farm_operator;
              INSERT INTO queue VALUES (NULL)",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let operator = connect(&farm.test.url_as("farm_operator")).await;
     let looker = farm.test.client().await;
     let check = "SELECT problem FROM farmhand.check_table($1)";
@@ -225,7 +208,7 @@ async fn an_operator_who_checks_a_table_executes_no_function_of_its_owner() {
             "DROP VIEW queue; ALTER TABLE plain RENAME TO queue",
         ),
     ] {
-        farm.sql.batch_execute("BEGIN; LOCK TABLE queue").await.unwrap();
+        farm.exec("BEGIN; LOCK TABLE queue").await;
         let done = Cell::new(false);
         let ask = async {
             operator.query(check, &[&table]).await.unwrap();
@@ -237,32 +220,26 @@ async fn an_operator_who_checks_a_table_executes_no_function_of_its_owner() {
             while !done.get() && looker.query_opt(waits, &[]).await.unwrap().is_none() {
                 tokio::task::yield_now().await;
             }
-            farm.sql.batch_execute(make).await.unwrap();
-            farm.sql.batch_execute("COMMIT").await.unwrap();
+            farm.exec(make).await;
+            farm.exec("COMMIT").await;
         };
         tokio::join!(ask, swap);
         // And once more with what is there now.
         operator.query(check, &[&table]).await.unwrap();
         let seen = "SELECT count(*) FROM seen WHERE who = 'farm_operator'";
         assert_eq!(farm.i64(seen).await, 0, "{make}");
-        farm.sql.batch_execute(remove).await.unwrap();
+        farm.exec(remove).await;
     }
 }
 
 #[tokio::test]
 async fn rows_without_a_key_are_told_and_the_others_run() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute("INSERT INTO queue (id, d) VALUES (NULL, 1)")
-        .await
-        .unwrap();
+    farm.exec("INSERT INTO queue (id, d) VALUES (NULL, 1)").await;
     farm.job("queue", job(queue(&[], &[])), None).await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.keyless), (4, false), "that one does not wait");
-    farm.sql
-        .batch_execute("UPDATE queue SET d = NULL WHERE id IS NULL")
-        .await
-        .unwrap();
+    farm.exec("UPDATE queue SET d = NULL WHERE id IS NULL").await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.keyless), (0, true));
 }
@@ -270,17 +247,14 @@ async fn rows_without_a_key_are_told_and_the_others_run() {
 #[tokio::test]
 async fn with_the_proposed_index_a_poll_sorts_nothing_and_reads_no_more_than_it_takes() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute(
-            "DELETE FROM queue;
-             INSERT INTO queue (id, d, age, body) SELECT md5(n::text), CASE WHEN n % 10 > 0 THEN 1 END, n, 'b' FROM generate_series(1, 50000) n",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "DELETE FROM queue;
+         INSERT INTO queue (id, d, age, body) SELECT md5(n::text), CASE WHEN n % 10 > 0 THEN 1 END, n, 'b' FROM generate_series(1, 50000) n"
+    ).await;
     let table = queue(&["age"], &["body"]);
     let found = check(&farm.db, &table).await.unwrap();
-    farm.sql.batch_execute(&found[0].fix).await.unwrap();
-    farm.sql.batch_execute("VACUUM ANALYZE queue").await.unwrap();
+    farm.exec(&found[0].fix).await;
+    farm.exec("VACUUM ANALYZE queue").await;
     let row = farm
         .sql
         .query_one("SELECT farmhand.rows_due_sql($1)", &[&json!(table)])
@@ -305,7 +279,7 @@ async fn with_the_proposed_index_a_poll_sorts_nothing_and_reads_no_more_than_it_
 async fn a_key_that_no_command_can_be_given_holds_no_other_row_up() {
     let farm = farm().await;
     let long = "INSERT INTO queue (id) VALUES (repeat('k', 140000))";
-    farm.sql.batch_execute(long).await.unwrap();
+    farm.exec(long).await;
     farm.job("queue", job(queue(&[], &[])), None).await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.problem), (5, None));
@@ -314,10 +288,8 @@ async fn a_key_that_no_command_can_be_given_holds_no_other_row_up() {
 #[tokio::test]
 async fn of_a_row_that_is_far_too_long_no_json_is_made() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute("DELETE FROM queue WHERE id > 'a'; UPDATE queue SET body = repeat('x', 300000)")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM queue WHERE id > 'a'; UPDATE queue SET body = repeat('x', 300000)")
+        .await;
     let asked = json!(queue(&[], &["body"]));
     let look = farm
         .sql
@@ -336,13 +308,11 @@ async fn of_a_row_that_is_far_too_long_no_json_is_made() {
 #[tokio::test]
 async fn a_domain_over_an_integer_is_set_to_one() {
     let farm = farm().await;
-    farm.sql
-        .batch_execute(
-            "CREATE DOMAIN flag AS integer CHECK (VALUE IN (0, 1)); DROP INDEX queue_id_idx;
+    farm.exec(
+        "CREATE DOMAIN flag AS integer CHECK (VALUE IN (0, 1)); DROP INDEX queue_id_idx;
              ALTER TABLE queue ALTER d TYPE flag; CREATE INDEX ON queue (id) WHERE d IS NULL",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     farm.job("queue", job(queue(&[], &[])), None).await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.problem), (4, None));

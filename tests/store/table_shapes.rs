@@ -13,21 +13,18 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let odd = ["it's \"quoted\"", "two\nlines", "{a,b} \\ $1 %I", "ünï🙂", " "];
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE \"Odd \"\"Table\" (\"the key\" text PRIMARY KEY, \"d?\" text, \"Exit\" text);
+    farm.exec(
+        "CREATE TABLE \"Odd \"\"Table\" (\"the key\" text PRIMARY KEY, \"d?\" text, \"Exit\" text);
              CREATE TABLE uuids (k uuid UNIQUE, d boolean);
              CREATE TABLE chars (k char(8) UNIQUE, d int);
              INSERT INTO uuids VALUES ('7f1f7a1e-0000-4000-8000-000000000001'), (NULL);
              INSERT INTO chars VALUES ('ab');",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     for key in odd {
         farm.sql
-            .execute("INSERT INTO \"Odd \"\"Table\" VALUES ($1)", &[&key])
-            .await
-            .unwrap();
+            .exec_with("INSERT INTO \"Odd \"\"Table\" VALUES ($1)", &[&key])
+            .await;
     }
     let named = |name: &str, key: &str, dispatch: &str| TableSpec {
         name: name.to_owned(),
@@ -60,11 +57,8 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
     let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
     finish(&farm.db, &ends).await.unwrap();
     write(&farm).await;
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM \"Odd \"\"Table\" WHERE \"Exit\" = '0'")
-            .await,
-        5
-    );
+    farm.is("SELECT count(*) FROM \"Odd \"\"Table\" WHERE \"Exit\" = '0'", 5)
+        .await;
     // A text takes the run's number, a boolean true, an integer 1.
     let run = runs
         .iter()
@@ -82,17 +76,15 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
 #[tokio::test]
 async fn what_is_wrong_with_a_table_is_said_with_its_fix() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE SCHEMA shop;
+    farm.exec(
+        "CREATE SCHEMA shop;
              GRANT USAGE ON SCHEMA shop TO farm_agent;
              ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT, UPDATE ON TABLES TO farm_agent;
              CREATE TABLE shop.orders (id bigint, sent_at timestamptz NOT NULL, began int, done timestamptz,
                 code text, said json);
              CREATE VIEW shop.seen AS SELECT * FROM shop.orders;",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let problems = async |table: TableSpec| check(&farm.db, &table).await.unwrap();
     let gone = TableSpec {
         name: "ordres".to_owned(),
@@ -142,7 +134,7 @@ async fn what_is_wrong_with_a_table_is_said_with_its_fix() {
         ]
     );
     for statement in [&all[0].fix, &all[3].fix, &all[4].fix] {
-        farm.sql.batch_execute(statement).await.unwrap();
+        farm.exec(statement).await;
     }
     assert_eq!(problems(orders(1)).await.len(), 2);
 }
@@ -150,14 +142,11 @@ async fn what_is_wrong_with_a_table_is_said_with_its_fix() {
 #[tokio::test]
 async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
     let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE DOMAIN short AS varchar(4);
-             CREATE TABLE wide (k int PRIMARY KEY, d varchar(19), e numeric(19), f numeric, g text, h bigint, i int);
-             CREATE TABLE narrow (k int PRIMARY KEY, d varchar(18), e numeric(4), f numeric(20,2), g char(4), h short);",
-        )
-        .await
-        .unwrap();
+    farm.exec(
+        "CREATE DOMAIN short AS varchar(4);
+         CREATE TABLE wide (k int PRIMARY KEY, d varchar(19), e numeric(19), f numeric, g text, h bigint, i int);
+         CREATE TABLE narrow (k int PRIMARY KEY, d varchar(18), e numeric(4), f numeric(20,2), g char(4), h short);"
+    ).await;
     let problem = async |table: &str, dispatch: char| {
         let table = TableSpec {
             name: table.to_owned(),
@@ -178,7 +167,7 @@ async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
             "{}",
             found.problem
         );
-        farm.sql.batch_execute(&found.fix).await.unwrap();
+        farm.exec(&found.fix).await;
         assert!(problem("narrow", dispatch).await.is_none(), "{dispatch}");
     }
 }
@@ -186,20 +175,17 @@ async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
 #[tokio::test]
 async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
     let farm = Farm::new().await;
-    farm.sql.batch_execute(ORDERS).await.unwrap();
+    farm.exec(ORDERS).await;
     let admin = &farm.sql;
-    admin
-        .batch_execute(
-            "DO $$ BEGIN CREATE ROLE fh_rows LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
-             GRANT fh_rows TO CURRENT_USER;
-             GRANT farmhand_agent TO fh_rows;
-             INSERT INTO shop.orders VALUES (1);",
-        )
-        .await
-        .unwrap();
+    admin.exec(
+        "DO $$ BEGIN CREATE ROLE fh_rows LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+         GRANT fh_rows TO CURRENT_USER;
+         GRANT farmhand_agent TO fh_rows;
+         INSERT INTO shop.orders VALUES (1);"
+    ).await;
     farm.job("orders", job(orders(1)), None).await;
     let me = farm.node("a").await;
-    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
+    admin.exec("SET ROLE fh_rows").await;
     let rows = admin
         .query(
             "SELECT problem, fix FROM farmhand.check_table($1)",
@@ -216,37 +202,32 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
             .get::<_, String>(0)
             .contains("may not use the schema shop")
     );
-    admin.batch_execute("RESET ROLE").await.unwrap();
+    admin.exec("RESET ROLE").await;
     assert_eq!(rows.len(), 2);
     for row in rows {
-        admin.batch_execute(row.get(1)).await.unwrap();
+        admin.exec(row.get(1)).await;
     }
-    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
+    admin.exec("SET ROLE fh_rows").await;
     let made: i32 = admin
-        .query_one("SELECT made FROM farmhand.dispatch_rows('orders')", &[])
-        .await
-        .unwrap()
-        .get(0);
+        .value("SELECT made FROM farmhand.dispatch_rows('orders')")
+        .await;
     assert_eq!(made, 1);
     let run = take(&farm, &me).await.remove(0);
     // The end as this role writes it.
     admin
-        .execute(
+        .exec_with(
             "INSERT INTO farmhand.run_history SELECT k.* FROM farmhand.run_live r CROSS JOIN LATERAL
              farmhand.ended(r, 'succeeded', NULL, 'holder') k WHERE r.run_id = $1",
             &[&run.run_id],
         )
-        .await
-        .unwrap();
+        .await;
     // As an agent of this role writes it.
-    admin.batch_execute("BEGIN").await.unwrap();
+    admin.exec("BEGIN").await;
     let writes: String = admin
-        .query_one("SELECT writes FROM farmhand.row_writes('orders', 1)", &[])
-        .await
-        .unwrap()
-        .get(0);
-    admin.batch_execute(&format!("{writes}; COMMIT")).await.unwrap();
-    admin.batch_execute("RESET ROLE").await.unwrap();
+        .value("SELECT writes FROM farmhand.row_writes('orders', 1)")
+        .await;
+    admin.exec(&format!("{writes}; COMMIT")).await;
+    admin.exec("RESET ROLE").await;
     let done = "SELECT count(*) FROM shop.orders WHERE done IS NOT NULL";
     assert_eq!(farm.i64(done).await, 1);
 }
@@ -257,17 +238,13 @@ async fn a_poll_of_a_big_table_reads_only_the_rows_that_wait() {
     let rows: i64 = std::env::var("FARMHAND_TABLE_ROWS").map_or(50_000, |n| n.parse().unwrap());
     let (farm, me) = farm_with(0, 50).await;
     farm.sql
-        .execute(
+        .exec_with(
             "INSERT INTO shop.orders SELECT n, CASE WHEN n % ($1 / 1000) <> 0 THEN now() END
              FROM generate_series(1, $1::bigint) n",
             &[&rows],
         )
-        .await
-        .unwrap();
-    farm.sql
-        .batch_execute("VACUUM ANALYZE shop.orders")
-        .await
-        .unwrap();
+        .await;
+    farm.exec("VACUUM ANALYZE shop.orders").await;
     let sql: String = farm
         .sql
         .query_one("SELECT farmhand.rows_due_sql($1)", &[&json!(orders(500))])
@@ -287,7 +264,7 @@ async fn a_poll_of_a_big_table_reads_only_the_rows_that_wait() {
 
     let reads = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname = 'orders'";
     let settled = "SELECT pg_stat_force_next_flush()";
-    farm.sql.batch_execute(settled).await.unwrap();
+    farm.exec(settled).await;
     let before = farm.i64(reads).await;
     let began = std::time::Instant::now();
     let mut done = 0;
@@ -323,11 +300,9 @@ async fn a_poll_of_a_big_table_reads_only_the_rows_that_wait() {
 #[tokio::test]
 async fn rows_of_a_job_with_a_pool_wait_for_it_and_come_with_their_keys() {
     let farm = Farm::new().await;
-    farm.sql.batch_execute(ORDERS).await.unwrap();
-    farm.sql
-        .batch_execute("INSERT INTO shop.orders SELECT generate_series(1, 3)")
-        .await
-        .unwrap();
+    farm.exec(ORDERS).await;
+    farm.exec("INSERT INTO shop.orders SELECT generate_series(1, 3)")
+        .await;
     farm.pool("p", 2).await;
     let spec = JobSpec {
         pool: Some("p".to_owned()),

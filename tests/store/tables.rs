@@ -43,7 +43,7 @@ pub(crate) fn job(table: TableSpec) -> JobSpec {
 
 pub(crate) async fn farm_with(rows: i64, max_running: u32) -> (Farm, LeaseIdentity) {
     let farm = Farm::new().await;
-    farm.sql.batch_execute(ORDERS).await.unwrap();
+    farm.exec(ORDERS).await;
     insert(&farm, rows).await;
     farm.job("orders", job(orders(max_running)), None).await;
     let me = farm.node("a").await;
@@ -52,12 +52,11 @@ pub(crate) async fn farm_with(rows: i64, max_running: u32) -> (Farm, LeaseIdenti
 
 async fn insert(farm: &Farm, rows: i64) {
     farm.sql
-        .execute(
+        .exec_with(
             "INSERT INTO shop.orders SELECT generate_series(1, $1::bigint)",
             &[&rows],
         )
-        .await
-        .unwrap();
+        .await;
 }
 
 pub(crate) async fn look(farm: &Farm) -> Dispatched {
@@ -69,10 +68,8 @@ pub(crate) async fn look(farm: &Farm) -> Dispatched {
 
 /// Writes into rows what is to be written, whatever it waits for.
 pub(crate) async fn write(farm: &Farm) {
-    farm.sql
-        .batch_execute("UPDATE farmhand.row_result SET ready_at = statement_timestamp() - interval '1 hour'")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.row_result SET ready_at = statement_timestamp() - interval '1 hour'")
+        .await;
     RowWriter::default().run_once(&farm.db, &farm.db).await.unwrap();
 }
 
@@ -130,10 +127,8 @@ async fn no_more_runs_are_live_than_may_be_and_every_row_gets_its_turn() {
         look(&farm).await;
     }
     assert_eq!(seen, (1..=25).collect::<Vec<_>>());
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM shop.orders WHERE code = 0").await,
-        25
-    );
+    farm.is("SELECT count(*) FROM shop.orders WHERE code = 0", 25)
+        .await;
 }
 
 #[tokio::test]
@@ -149,11 +144,8 @@ async fn agents_that_poll_at_once_make_each_run_once() {
     }
     assert_eq!(made, 300);
     assert_eq!(take(&farm, &me).await.len(), 300);
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM shop.orders WHERE sent_at IS NOT NULL")
-            .await,
-        300
-    );
+    farm.is("SELECT count(*) FROM shop.orders WHERE sent_at IS NOT NULL", 300)
+        .await;
 }
 
 #[tokio::test]
@@ -161,9 +153,8 @@ async fn a_poll_that_crashes_before_its_commit_leaves_the_rows_as_they_were() {
     let (farm, _) = farm_with(3, 10).await;
     let other = farm.test.client().await;
     other
-        .batch_execute("BEGIN; SELECT * FROM farmhand.dispatch_rows('orders')")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT * FROM farmhand.dispatch_rows('orders')")
+        .await;
     // Another agent waits for the first one's look, and makes nothing twice.
     let db = farm.db.clone();
     let waiting = tokio::spawn(async move { dispatch(&db, "orders").await.unwrap() });
@@ -178,7 +169,7 @@ async fn null_again_while_it_runs_makes_it_run_again_after_that_and_not_before()
     look(&farm).await;
     let first = take(&farm, &me).await.remove(0);
     let again = "UPDATE shop.orders SET sent_at = NULL";
-    farm.sql.batch_execute(again).await.unwrap();
+    farm.exec(again).await;
     assert_eq!(look(&farm).await.made, 0);
     one(&farm, success(&me, &first)).await;
     // Somebody wants it again: what is written of the run before would be taken for the next one's.
@@ -221,10 +212,7 @@ async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
     assert_eq!(row(&farm, 2).await.4.as_deref(), Some("timed_out"));
     // Cancelled before it was ever claimed.
     let waiting = {
-        farm.sql
-            .batch_execute("INSERT INTO shop.orders VALUES (9)")
-            .await
-            .unwrap();
+        farm.exec("INSERT INTO shop.orders VALUES (9)").await;
         look(&farm).await;
         farm.i64("SELECT run_id FROM farmhand.run_live WHERE key = '9'")
             .await
@@ -237,7 +225,7 @@ async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
 async fn a_lost_node_loses_no_row_and_repeats_one_only_as_on_lost_says() {
     for (on_lost, repeated) in [(OnLost::Rerun, true), (OnLost::Fail, false)] {
         let farm = Farm::new().await;
-        farm.sql.batch_execute(ORDERS).await.unwrap();
+        farm.exec(ORDERS).await;
         insert(&farm, 2).await;
         let spec = JobSpec {
             on_lost,
@@ -268,9 +256,8 @@ async fn a_row_that_somebody_holds_locked_does_not_hold_the_end_back() {
     let runs = take(&farm, &me).await;
     let other = farm.test.client().await;
     other
-        .batch_execute("BEGIN; SELECT FROM shop.orders WHERE id = 1 FOR UPDATE")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT FROM shop.orders WHERE id = 1 FOR UPDATE")
+        .await;
     let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
     finish(&farm.db, &ends).await.unwrap();
     assert_eq!(farm.state(runs[0].run_id).await.0, "succeeded");
@@ -278,9 +265,8 @@ async fn a_row_that_somebody_holds_locked_does_not_hold_the_end_back() {
     assert!(row(&farm, 2).await.2);
     // Not run again before it is written, even if it is wanted again.
     other
-        .batch_execute("UPDATE shop.orders SET sent_at = NULL WHERE id = 1; COMMIT")
-        .await
-        .unwrap();
+        .exec("UPDATE shop.orders SET sent_at = NULL WHERE id = 1; COMMIT")
+        .await;
     look(&farm).await;
     assert_eq!(row(&farm, 1).await.4.as_deref(), None, "dispatched again");
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
@@ -293,20 +279,14 @@ async fn a_table_that_is_locked_or_gone_does_not_hold_the_end_back_and_is_report
     look(&farm).await;
     let runs = take(&farm, &me).await;
     let other = farm.test.client().await;
-    other
-        .batch_execute("BEGIN; LOCK TABLE shop.orders")
-        .await
-        .unwrap();
+    other.exec("BEGIN; LOCK TABLE shop.orders").await;
     one(&farm, success(&me, &runs[0])).await;
     assert_eq!(farm.state(runs[0].run_id).await.0, "succeeded");
-    other.batch_execute("COMMIT").await.unwrap();
+    other.exec("COMMIT").await;
     look(&farm).await;
     assert!(row(&farm, 1).await.2);
 
-    farm.sql
-        .batch_execute("ALTER TABLE shop.orders RENAME TO gone")
-        .await
-        .unwrap();
+    farm.exec("ALTER TABLE shop.orders RENAME TO gone").await;
     one(&farm, success(&me, &runs[1])).await;
     assert_eq!(farm.state(runs[1].run_id).await.0, "succeeded");
     write(&farm).await;
@@ -320,10 +300,7 @@ async fn a_table_that_is_locked_or_gone_does_not_hold_the_end_back_and_is_report
     assert_eq!(seen.unwritten, 1);
     assert!(seen.problem.unwrap().fatal && seen.error.is_some());
 
-    farm.sql
-        .batch_execute("ALTER TABLE shop.gone RENAME TO orders")
-        .await
-        .unwrap();
+    farm.exec("ALTER TABLE shop.gone RENAME TO orders").await;
     look(&farm).await;
     assert!(row(&farm, 2).await.2, "what waited was written");
 }
@@ -331,10 +308,8 @@ async fn a_table_that_is_locked_or_gone_does_not_hold_the_end_back_and_is_report
 #[tokio::test]
 async fn one_row_that_refuses_holds_back_only_itself() {
     let (farm, me) = farm_with(3, 10).await;
-    farm.sql
-        .batch_execute("ALTER TABLE shop.orders ADD CHECK (id <> 2 OR code IS NULL)")
-        .await
-        .unwrap();
+    farm.exec("ALTER TABLE shop.orders ADD CHECK (id <> 2 OR code IS NULL)")
+        .await;
     look(&farm).await;
     let ends: Vec<Finish> = take(&farm, &me).await.iter().map(|r| success(&me, r)).collect();
     finish(&farm.db, &ends).await.unwrap();
@@ -378,15 +353,9 @@ async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once()
         retry_run(&farm.db, run.run_id, "me", false, None).await.unwrap(),
         Retried::RowLive
     );
-    farm.sql
-        .batch_execute("UPDATE shop.orders SET sent_at = NULL")
-        .await
-        .unwrap();
+    farm.exec("UPDATE shop.orders SET sent_at = NULL").await;
     assert_eq!(look(&farm).await.made, 0);
-    farm.sql
-        .batch_execute("UPDATE shop.orders SET sent_at = now()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE shop.orders SET sent_at = now()").await;
     let second = take(&farm, &me).await.remove(0);
     assert_eq!((second.run_id, second.key.as_deref()), (again, Some("1")));
     one(&farm, success(&me, &second)).await;

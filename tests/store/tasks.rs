@@ -137,10 +137,10 @@ async fn old_ends_are_deleted_but_not_those_of_a_run_that_lives() {
         "UPDATE farmhand.task SET stored_at = stored_at - interval '8 days' WHERE run_id <> {}",
         fresh.run_id
     );
-    farm.sql.batch_execute(&older).await.unwrap();
+    farm.exec(&older).await;
     assert_eq!(drop_older_than(&farm.db, 7).await.unwrap(), 0, "its run is known");
     let gone = format!("DELETE FROM farmhand.run_history WHERE run_id = {}", over.run_id);
-    farm.sql.batch_execute(&gone).await.unwrap();
+    farm.exec(&gone).await;
     assert_eq!(drop_older_than(&farm.db, 7).await.unwrap(), 1);
     let left = async |run: &Claimed| tasks(&farm.db, run.run_id).await.unwrap().len();
     assert_eq!(

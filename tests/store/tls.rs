@@ -80,13 +80,8 @@ async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
     let encrypted: bool = server
         .admin()
         .await
-        .query_one(
-            "SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'farm'",
-            &[],
-        )
-        .await
-        .unwrap()
-        .get(0);
+        .value(
+            "SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'farm'").await;
     assert!(encrypted);
     for mode in ["verify-full", "verify-ca", "require"] {
         // Another authority's root, and the system's.
@@ -222,9 +217,8 @@ async fn scram_proves_the_password_and_binds_it_to_the_tls_channel() {
     server
         .admin()
         .await
-        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
-        .await
-        .unwrap();
+        .exec("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await;
     hba(&server, "hostssl all all 127.0.0.1/32 scram-sha-256");
     server.reload().await;
     let options = |password: &str, more: &str| {
@@ -250,9 +244,8 @@ async fn without_tls_a_password_is_shown_to_nobody_and_proven_by_the_server() {
     server
         .admin()
         .await
-        .batch_execute("SET password_encryption = 'md5'; ALTER ROLE farm PASSWORD 'geheim'")
-        .await
-        .unwrap();
+        .exec("SET password_encryption = 'md5'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await;
     let config = with(&server, "password=geheim");
     for (method, said) in [
         ("password", "asks for the password"),
@@ -272,9 +265,8 @@ async fn without_tls_a_password_is_shown_to_nobody_and_proven_by_the_server() {
     server
         .admin()
         .await
-        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
-        .await
-        .unwrap();
+        .exec("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await;
     hba(&server, "host all all 127.0.0.1/32 scram-sha-256");
     server.reload().await;
     now(&Db::connect(&config).await.unwrap()).await.unwrap();
@@ -291,9 +283,8 @@ async fn a_password_comes_from_a_file_that_others_cannot_read() {
     server
         .admin()
         .await
-        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'ge:heim'")
-        .await
-        .unwrap();
+        .exec("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'ge:heim'")
+        .await;
     hba(&server, "host all all 127.0.0.1/32 scram-sha-256");
     server.reload().await;
     let dir = tempfile::tempdir().unwrap();

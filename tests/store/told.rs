@@ -71,14 +71,12 @@ async fn a_failing_job_is_told_everywhere_and_nowhere_while_it_observes_or_is_pa
     for (_, jobs) in failing(&farm).await {
         assert_eq!(jobs.len(), 4, "{jobs:?}");
     }
-    farm.sql
-        .batch_execute(
-            "UPDATE farmhand.job SET paused = true, paused_by = 'x', paused_at = now() WHERE job_id = 'paused';
+    farm.exec(
+        "UPDATE farmhand.job SET paused = true, paused_by = 'x', paused_at = now() WHERE job_id = 'paused';
              UPDATE farmhand.job SET enabled = false WHERE job_id = 'disabled';
              UPDATE farmhand.job SET observe = true WHERE job_id = 'observes'",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let told = failing(&farm).await;
     let expected: BTreeMap<_, _> = (told.keys())
         .map(|place| (*place, vec!["fails".to_owned()]))
@@ -101,14 +99,12 @@ async fn every_list_of_nodes_has_one_word_for_each() {
     }
     farm.held_run(&sessions[2], "j", spec()).await;
     expire_now(&farm, &sessions[3]).await;
-    farm.sql
-        .batch_execute(
-            "UPDATE farmhand.node SET cannot_start = 'no more processes' WHERE address = 'blocked';
+    farm.exec(
+        "UPDATE farmhand.node SET cannot_start = 'no more processes' WHERE address = 'blocked';
              UPDATE farmhand.node SET cordoned = true WHERE address = 'cordoned';
              UPDATE farmhand.node SET lease_until = now() - interval '1 minute' WHERE address = 'expired'",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let all: BTreeMap<String, String> = ["blocked", "cordoned", "expired", "lost", "ready"]
         .map(|state| (state.to_owned(), state.to_owned()))
         .into();
@@ -179,12 +175,9 @@ async fn the_verdict_names_what_a_run_waits_for_and_who_holds_it() {
     farm.needy("export", pooled("db")).await;
     farm.submitted("import").await;
     let holder = gated(&farm, &me, 1).await[0].run_id;
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET started_at = now()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET started_at = now()").await;
     let waits = farm.submitted("export").await;
-    farm.sql.batch_execute(waited).await.unwrap();
+    farm.exec(waited).await;
     let now = reading::farm(&farm.db).await.unwrap();
     assert_eq!(
         (now.level, texts(&now)),
@@ -196,12 +189,8 @@ async fn the_verdict_names_what_a_run_waits_for_and_who_holds_it() {
         )
     );
     // Closed by its size, nothing holds it.
-    farm.sql
-        .batch_execute(
-            "DELETE FROM farmhand.run_live WHERE state = 'running'; UPDATE farmhand.pool SET size = 0",
-        )
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.run_live WHERE state = 'running'; UPDATE farmhand.pool SET size = 0")
+        .await;
     let now = reading::farm(&farm.db).await.unwrap();
     assert_eq!(
         texts(&now),
@@ -209,20 +198,14 @@ async fn the_verdict_names_what_a_run_waits_for_and_who_holds_it() {
             "run {waits} of export has waited 22 min for pool db, which has size 0"
         )]
     );
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.run_live")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.run_live").await;
     farm.needy("one", locked(&["a", "b"])).await;
     farm.needy("two", locked(&["b"])).await;
     farm.submitted("one").await;
     let holder = gated(&farm, &me, 1).await[0].run_id;
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET started_at = now()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET started_at = now()").await;
     let waits = farm.submitted("two").await;
-    farm.sql.batch_execute(waited).await.unwrap();
+    farm.exec(waited).await;
     let now = reading::farm(&farm.db).await.unwrap();
     assert_eq!(
         texts(&now),
@@ -258,7 +241,7 @@ async fn the_database_decides_a_nodes_state_as_core_does() {
             if facts.refuses { "'no'" } else { "NULL" },
             if facts.ended_lately { "23 hours" } else { "25 hours" },
         );
-        farm.sql.batch_execute(&set).await.unwrap();
+        farm.exec(&set).await;
         let shown = reading::node(&farm.db, "n1").await.unwrap().unwrap().state;
         assert_eq!(shown, NodeState::of(&facts), "{facts:?}");
     }
@@ -271,6 +254,6 @@ async fn a_node_that_cannot_start_runs_is_not_ready_for_the_sign_of_life_either(
     let ready = async || farmhand_store::notify::health(&farm.db).await.unwrap().ready;
     assert_eq!(ready().await, 1);
     let blocked = "UPDATE farmhand.node SET cannot_start = 'no more processes'";
-    farm.sql.batch_execute(blocked).await.unwrap();
+    farm.exec(blocked).await;
     assert_eq!(ready().await, 0);
 }

@@ -52,12 +52,7 @@ async fn the_next_session_takes_a_shorter_ttl() {
     let farm = Farm::new().await;
     open(&farm.db, &node(Uuid::new_v4(), LONG)).await.unwrap();
     let renewals = farm.renewals("a").await;
-    let incarnation: Uuid = farm
-        .sql
-        .query_one("SELECT incarnation FROM farmhand.node", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let incarnation: Uuid = farm.sql.value("SELECT incarnation FROM farmhand.node").await;
     let done = expire(&farm.db, "a", 1, incarnation, renewals).await.unwrap();
     assert!(matches!(done, Expired::Done { .. }));
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();

@@ -9,9 +9,9 @@ use farmhand_store::protocol::{
     Renewed, Retry,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
+use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::state::{self, ANY, Held, Node, RUNS, Reply, Run, RunState, Stmt};

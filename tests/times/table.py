@@ -14,6 +14,35 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLOWEST, LARGEST = 50, 20
+# What the tests of a binary, or of a module in it, spend their time with. Nothing measures it: who moves tests changes it here.
+WAITS = {
+    "api": "answers of an agent",
+    "attacks": "polls of agents, refusals of the database",
+    "browser": "a page that is drawn",
+    "chaos": "leases that lapse, takeovers",
+    "chaos network": "leases that lapse, connections that time out",
+    "chaos oracle": "nothing: it computes",
+    "chaos patroni": "failovers; a leader's key lives for 20 s",
+    "chaos plan": "a planned minute of faults",
+    "chaos replaced": "servers that are copied and started",
+    "cli": "starts of the program",
+    "deploy": "Ansible, Helm and their programs",
+    "dev": "a farm that starts, its examples",
+    "e2e": "polls, leases and commands of agents",
+    "e2e many": "an instant 40 s ahead",
+    "farmhand-core": "nothing: it computes",
+    "flow": "commands of tasks",
+    "fuzz": "nothing: it computes",
+    "model": "nothing: it computes",
+    "monitoring": "scrapes and alerts",
+    "repo": "nothing: it reads files",
+    "schedule": "nothing: it computes",
+    "simulation": "nothing: it computes",
+    "store": "statements of PostgreSQL",
+    "store connections": "bounds of statements",
+    "store_model": "statements of PostgreSQL",
+    "warden": "ends and deadlines of processes",
+}
 
 
 def tests(report):
@@ -22,6 +51,10 @@ def tests(report):
         for case in suite.iter("testcase"):
             flaky = case.find("flakyFailure") is not None or case.find("flakyError") is not None
             yield suite.get("name").split("::")[-1], case.get("name"), float(case.get("time", 0)), flaky
+
+
+def waits(binary, name):
+    return WAITS.get(f"{binary} {name.split('::')[0]}", WAITS.get(binary, ""))
 
 
 def flaky(reports):
@@ -52,7 +85,7 @@ def table(steps, reports):
         lines += ["", f"## {name}", "", f"{len(all_tests)} tests in {took:.0f} s, one after the other {beside:.0f} s."]
         lines += rows(["seconds", "tests", "binary"], sorted(((f"{s:.0f}", n, b) for b, (s, n) in sums.items()), key=lambda row: -int(row[0])))
         slow = sorted(all_tests, key=lambda test: -test[2])[:SLOWEST]
-        lines += rows(["seconds", "test"], [(f"{seconds:.1f}", f"{binary} {test}") for binary, test, seconds, _ in slow])
+        lines += rows(["seconds", "test", "spent with"], [(f"{s:.1f}", f"{binary} {test}", waits(binary, test)) for binary, test, s, _ in slow])
     files = [(len(file.read_bytes().splitlines()), file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("*.rs")]
     lines += ["", "## Files", "", f"{sum(lines for lines, _ in files)} lines of Rust in tests/."]
     return "\n".join(lines + rows(["lines", "file"], sorted(files, key=lambda file: (-file[0], file[1]))[:LARGEST]))

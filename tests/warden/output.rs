@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use farmhand_tests::tmpfs::Tmpfs;
 use farmhand_warden_client::wire::*;
 use farmhand_warden_client::{WardenClient, WardenError};
 
@@ -36,36 +37,11 @@ fn size(dir: &Path) -> u64 {
         .sum()
 }
 
-struct Mount(std::path::PathBuf);
-
-impl Mount {
-    fn tmpfs(at: &Path, size: &str) -> Mount {
-        std::fs::create_dir_all(at).unwrap();
-        let options = format!("size={size},mode=0711");
-        let status = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "farmhand-test"])
-            .arg(at)
-            .status()
-            .unwrap();
-        assert!(status.success(), "mounting a tmpfs needs root");
-        Mount(at.to_path_buf())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount")
-            .arg("-l")
-            .arg(&self.0)
-            .status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_stops_neither_the_attempt_nor_the_warden() {
     needs_root();
     let farmer = Farmer::new().await;
-    let _mount = Mount::tmpfs(&farmer.paths().runs(), "256k");
+    let _mount = Tmpfs::mount(&farmer.paths().runs(), "256k");
     let mut farmer = farmer;
     let (result, output) = farmer
         .run(sh(id(1, 1), "head -c 2000000 /dev/zero | tr '\\0' x; exit 6"))
@@ -113,33 +89,11 @@ async fn output_of_thousands_of_lines_on_both_streams_is_complete() {
     );
 }
 
-/// A tmpfs, for as long as it lives.
-struct InMemory(std::path::PathBuf);
-
-impl InMemory {
-    fn at(path: std::path::PathBuf) -> InMemory {
-        std::fs::create_dir(&path).unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "mode=0711,size=64m", "tmpfs"]);
-        assert!(mount.arg(&path).status().unwrap().success(), "root may mount");
-        InMemory(path)
-    }
-}
-
-impl Drop for InMemory {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount")
-            .arg("-l")
-            .arg(&self.0)
-            .status();
-    }
-}
-
 #[tokio::test]
 async fn run_directories_may_be_on_a_file_system_of_their_own() {
     needs_root();
     let base = state_dir();
-    let _runs = InMemory::at(base.path().join("runs"));
+    let _runs = Tmpfs::mount(&base.path().join("runs"), "64m");
     let launch = launch(base.path());
     let mut farmer = Farmer::start(state_dir(), &launch).await;
     let (result, output) = farmer

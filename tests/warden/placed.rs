@@ -15,6 +15,8 @@ async fn a_run_that_its_signed_definition_could_not_have_made_is_refused() {
     let shards = json!({"command": "echo here", "instances": 3});
     let rows = json!({"command": ["echo", "here"], "table": table("orders")});
     let one = json!({"command": "echo here"});
+    let zone = json!({"command": "echo here", "where": {"zone": "a"}});
+    let there = json!({"command": "echo here", "where": {"node": ["n2", "n3"]}});
     for (nth, (definition, row, said)) in [
         (&each, json!({"node": "n1"}), Ok("here\n")),
         (&each, json!({"node": "n2"}), Err("for the node n2 alone")),
@@ -42,6 +44,8 @@ async fn a_run_that_its_signed_definition_could_not_have_made_is_refused() {
             json!({"instance": 1, "instances": 2}),
             Err("the definition has 1"),
         ),
+        (&zone, json!({}), Err("the label zone=a")),
+        (&there, json!({}), Err("the label node=n2 or n3")),
         (&one, json!({"kind": "continuous"}), Err("of the kind continuous")),
         (&one, json!({"kind": "table"}), Err("of the kind table")),
         (&rows, json!({"kind": "table", "key": "1"}), Ok("here 1\n")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use super::field::{Doing, Field, lives};
 use super::oracle::{SWEPT, Window};

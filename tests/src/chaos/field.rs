@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::pg::Client;
 use tempfile::TempDir;
-use tokio_postgres::Client;
 
 use super::gather::Clocks;
 use super::jobs;
@@ -173,13 +173,11 @@ impl Field {
     /// A connection of the harness's own to the primary, unless it does not answer in time.
     pub async fn client(&self) -> Option<Client> {
         let url = self.servers.url_now()?;
-        let connect = tokio_postgres::connect(&url, tokio_postgres::NoTls);
-        let (client, connection) = tokio::time::timeout(Duration::from_secs(3), connect)
+        let connect = crate::pg::try_connect(&url);
+        tokio::time::timeout(Duration::from_secs(3), connect)
             .await
             .ok()?
-            .ok()?;
-        tokio::spawn(connection);
-        Some(client)
+            .ok()
     }
 
     /// Living processes that belong to this farm.

@@ -6,8 +6,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::pg::Client;
 use jiff::Timestamp;
-use tokio_postgres::{Client, Row as SqlRow};
+use tokio_postgres::Row as SqlRow;
 
 use super::field::Field;
 use super::jobs;

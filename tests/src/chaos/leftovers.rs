@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use super::field::{Field, descriptors};
 use super::oracle::site_of;

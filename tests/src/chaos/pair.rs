@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use super::place::{HUB, hub};
 use crate::outside::Pooler;
@@ -42,10 +42,7 @@ impl Pair {
         text.push_str("\nhost all all 10.77.0.0/16 trust\n");
         std::fs::write(&hba, text).expect("pg_hba.conf");
         let admin = first.admin().await;
-        admin
-            .batch_execute("SELECT pg_reload_conf()")
-            .await
-            .expect("a reload");
+        admin.exec("SELECT pg_reload_conf()").await;
         let mut servers = vec![first];
         if with_standby {
             let standby = servers[0].replica_with(STANDBY, options).await;

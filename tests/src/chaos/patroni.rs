@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio_postgres::Client;
 
 use self::member::{MAXIMUM_LAG, Member, Service, etcd};
 use super::pair::pooler;
@@ -171,14 +170,12 @@ impl Patroni {
         let replica = seen.first("replica").expect("a whole cluster has a replica");
         let receivers = self.members[replica].service.named("walreceiver");
         receivers.iter().for_each(|pid| stop(*pid));
-        let admin = client(&self.url("farmhand", ADMIN))
-            .await
-            .expect("a whole cluster");
+        let admin = pg::connect(&self.url("farmhand", ADMIN)).await;
         let write = format!(
             "SELECT pg_logical_emit_message(true, 'lag', repeat('x', {}))",
             MAXIMUM_LAG * 2
         );
-        admin.batch_execute(&write).await.expect("a commit");
+        admin.exec(&write).await;
         let patience = Patience::of("the replica lags");
         while self
             .look(None)
@@ -234,7 +231,9 @@ impl Patroni {
             let leader = seen.as_ref().and_then(Seen::leader);
             let look = async {
                 let leader = leader.filter(|leader| Some(*leader) != than)?;
-                let client = client(&url(&self.members[leader..=leader], "farmhand", OWNER)).await?;
+                let client = pg::try_connect(&url(&self.members[leader..=leader], "farmhand", OWNER))
+                    .await
+                    .ok()?;
                 Some(client.query_one(sql, &[&since]).await.ok()?.get::<_, bool>(0))
             };
             match tokio::time::timeout(Duration::from_secs(10), look).await {
@@ -250,11 +249,9 @@ impl Patroni {
 
     /// The newest epoch; 0 before the farm's first.
     async fn epoch(&self) -> i64 {
-        let client = client(&self.url("farmhand", OWNER))
-            .await
-            .expect("a whole cluster");
+        let client = pg::connect(&self.url("farmhand", OWNER)).await;
         let sql = "SELECT coalesce(max(epoch), 0) FROM farmhand.epoch";
-        client.query_one(sql, &[]).await.expect("a number").get(0)
+        client.value(sql).await
     }
 
     /// What the first member that answers says of all of them.
@@ -284,12 +281,6 @@ fn url(members: &[Member], database: &str, user: &str) -> String {
     format!(
         "postgresql://{user}@{hosts}/{database}?target_session_attrs=read-write&connect_timeout=1&sslmode=disable"
     )
-}
-
-async fn client(url: &str) -> Option<Client> {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.ok()?;
-    tokio::spawn(connection);
-    Some(client)
 }
 
 /// What the cluster says of its members; null of one that it does not know.

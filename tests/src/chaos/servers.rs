@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use super::pair::Pair;
 use super::patroni::Patroni;

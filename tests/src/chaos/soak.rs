@@ -63,7 +63,7 @@ impl Samples {
         // The server's own count of dead rows begins anew with each crash and failover.
         let admin = field.servers.admin().await;
         let counts = "CREATE EXTENSION IF NOT EXISTS pgstattuple; GRANT pg_stat_scan_tables TO farm";
-        admin.batch_execute(counts).await.expect("postgresql-contrib");
+        admin.exec(counts).await;
         drop(admin);
         loop {
             tokio::time::sleep(EVERY).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use super::field::Field;
 
@@ -35,7 +35,7 @@ exit_code = 'code'\nmax_running = 6\npoll = '1s'\n";
 /// # Panics
 /// When the database refuses it.
 pub async fn create(client: &Client) {
-    client.batch_execute(TABLE).await.expect("the user's table");
+    client.exec(TABLE).await;
 }
 
 /// An application that writes rows, each until it is confirmed.

@@ -1,6 +1,6 @@
 //! Where a farm's database lives.
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 use crate::pg::{PrivateServer, TestDb};
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
+use crate::pg::Client;
 use tempfile::TempDir;
-use tokio_postgres::Client;
 
 pub(crate) use agent::spawn_for_good;
 pub use agent::{Agent, send, stop};

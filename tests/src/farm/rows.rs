@@ -1,5 +1,6 @@
 //! What the farm's database says.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -157,10 +158,32 @@ impl Farm {
         .await
     }
 
+    /// Statements past every program of the farm.
+    pub async fn exec(&self, sql: &str) {
+        self.sql.exec(sql).await;
+    }
+
     /// The one value of a query.
     pub async fn value<T: FromSqlOwned>(&self, sql: &str) -> T {
-        let row = self.sql.query_one(sql, &[]).await;
-        row.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get(0)
+        self.sql.value(sql).await
+    }
+
+    /// Waits until a query gives this value.
+    pub async fn becomes<T: FromSqlOwned + PartialEq + Debug>(&self, bound: Duration, sql: &str, wanted: T) {
+        self.eventually(sql, bound, async || match self.value::<T>(sql).await {
+            now if now == wanted => Ok(()),
+            now => Err(format!("{now:?} is not {wanted:?}")),
+        })
+        .await;
+    }
+
+    /// Waits until a query counts something.
+    pub async fn becomes_some(&self, bound: Duration, sql: &str) {
+        self.eventually(sql, bound, async || match self.value::<i64>(sql).await {
+            0 => Err("none".to_owned()),
+            _ => Ok(()),
+        })
+        .await;
     }
 
     /// How many events of a kind there are.
@@ -173,11 +196,8 @@ impl Farm {
 
     /// Waits for an event of a kind.
     pub async fn event(&self, kind: &str) {
-        self.eventually(kind, SOON, async || match self.events(kind).await {
-            0 => Err("no such event".to_owned()),
-            _ => Ok(()),
-        })
-        .await;
+        let sql = format!("SELECT count(*) FROM farmhand.event WHERE kind = '{kind}'");
+        self.becomes_some(SOON, &sql).await;
     }
 
     /// The stored output of an attempt.

@@ -7,17 +7,19 @@ mod replace;
 mod replica;
 pub mod services;
 mod shared;
+mod sql;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farmhand_store::{Db, DbConfig, PasswordIn, migrate, roles};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::NoTls;
 
 pub(crate) use cluster::{all_programs, as_server_user, give_to_server_user, server_user};
 pub use private::{Options, PrivateServer};
 pub use replace::Copy;
 pub use replica::url_of;
 use shared::Shared;
+pub use sql::Client;
 
 /// The role that owns the databases: no superuser, as in a real farm, but it may create roles.
 pub(crate) const OWNER: &str = "farm";
@@ -42,11 +44,7 @@ impl TestDb {
         let test = Self::create(server, &format!("TEMPLATE {template}")).await;
         // A copy is another database, so claims are closed on it.
         let sql = "UPDATE farmhand.epoch SET server = farmhand.server()";
-        test.client()
-            .await
-            .batch_execute(sql)
-            .await
-            .expect("an open epoch");
+        test.client().await.exec(sql).await;
         test
     }
 
@@ -158,8 +156,7 @@ impl Drop for TestDb {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                if let Ok((client, connection)) = tokio_postgres::connect(&url, NoTls).await {
-                    tokio::spawn(connection);
+                if let Ok(client) = try_connect(&url).await {
                     let _ = client
                         .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
                         .await;
@@ -177,11 +174,15 @@ pub fn config(url: &str) -> DbConfig {
 
 /// A plain connection.
 pub async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls)
-        .await
-        .unwrap_or_else(|e| panic!("connecting to {url}: {e:?}"));
+    let client = try_connect(url).await;
+    client.unwrap_or_else(|e| panic!("connecting to {url}: {e:?}"))
+}
+
+/// The same of a server that may not answer.
+pub async fn try_connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
-    client
+    Ok(Client(client))
 }
 
 /// Makes the owner's role, and logins for the farm's other roles; there may be some already. From PostgreSQL 16 on the owner
@@ -226,25 +227,20 @@ pub(crate) async fn make_owner(url: impl Fn(&str, &str) -> String) {
         // To see who waits for whom; agents, to see who holds a snapshot open.
         sql.push_str(&format!("GRANT pg_read_all_stats TO {OWNER}, {AGENT};"));
     }
-    admin.batch_execute(&sql).await.expect("the roles");
+    admin.exec(&sql).await;
 }
 
 /// Makes a database of the owner's and migrates it. Tables that the owner makes in `public` are open to agents and
 /// operators, as people grant them for table jobs.
 pub(crate) async fn make_migrated(url: impl Fn(&str, &str) -> String, name: &str) {
     let admin = connect(&url("postgres", ADMIN)).await;
-    admin
-        .batch_execute(&format!("CREATE DATABASE {name} OWNER {OWNER}"))
-        .await
-        .expect("a new database");
+    admin.exec(&format!("CREATE DATABASE {name} OWNER {OWNER}")).await;
     migrate::migrate(&config(&url(name, OWNER)))
         .await
         .unwrap_or_else(|e| panic!("migrating: {e}"));
     let owner = connect(&url(name, OWNER)).await;
     owner
-        .batch_execute(&format!(
+        .exec(&format!(
             "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE ON TABLES TO {AGENT}, {OPERATOR}"
-        ))
-        .await
-        .expect("rights on what is to come");
+        )).await;
 }

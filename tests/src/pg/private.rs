@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::pg::Client;
 use farmhand_store::{Db, DbConfig};
 use tempfile::TempDir;
-use tokio_postgres::Client;
 
 use super::cluster::Cluster;
 use super::{ADMIN, AGENT, OPERATOR, OWNER, config, connect, make_migrated, make_owner};
@@ -206,10 +206,7 @@ impl PrivateServer {
     pub async fn reload(&self) {
         let admin = self.admin().await;
         let before = loaded(&admin).await;
-        admin
-            .batch_execute("SELECT pg_sleep(0.01); SELECT pg_reload_conf()")
-            .await
-            .expect("a reload");
+        admin.exec("SELECT pg_sleep(0.01); SELECT pg_reload_conf()").await;
         let deadline = Instant::now() + START;
         // A fresh session has the postmaster's own time.
         while loaded(&self.admin().await).await == before {

@@ -41,7 +41,7 @@ impl PrivateServer {
             "ALTER SYSTEM RESET synchronous_standby_names",
             "SELECT pg_reload_conf()",
         ] {
-            admin.batch_execute(sql).await.expect("a setting");
+            admin.exec(sql).await;
         }
     }
 
@@ -49,11 +49,8 @@ impl PrivateServer {
     pub async fn wait_for_replica(&self, name: &str) {
         let admin = self.admin().await;
         let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'");
-        admin.batch_execute(&set).await.expect("a setting");
-        admin
-            .batch_execute("SELECT pg_reload_conf()")
-            .await
-            .expect("a reload");
+        admin.exec(&set).await;
+        admin.exec("SELECT pg_reload_conf()").await;
         until(
             &admin,
             "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'",
@@ -65,14 +62,8 @@ impl PrivateServer {
     /// This standby gets nothing any more: what its primary commits from now on is lost with it.
     pub async fn cut_off(&self) {
         let admin = self.admin().await;
-        admin
-            .batch_execute("ALTER SYSTEM SET primary_conninfo = ''")
-            .await
-            .expect("a setting");
-        admin
-            .batch_execute("SELECT pg_reload_conf()")
-            .await
-            .expect("a reload");
+        admin.exec("ALTER SYSTEM SET primary_conninfo = ''").await;
+        admin.exec("SELECT pg_reload_conf()").await;
         until(&admin, "SELECT count(*) FROM pg_stat_wal_receiver", 0).await;
     }
 
@@ -85,10 +76,10 @@ impl PrivateServer {
 }
 
 /// Waits until a count is `wanted`.
-pub(super) async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64) {
+pub(super) async fn until(client: &super::Client, sql: &str, wanted: i64) {
     let deadline = Instant::now() + SOON;
     loop {
-        let count: i64 = client.query_one(sql, &[]).await.expect("a count").get(0);
+        let count: i64 = client.value(sql).await;
         if count == wanted {
             return;
         }

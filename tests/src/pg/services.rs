@@ -65,7 +65,7 @@ impl Rented {
         let login = format!("{}_login_{name}", self.admin);
         let made = format!("CREATE ROLE {login} LOGIN; GRANT {role} TO {login}");
         let customer = connect(&self.url()).await;
-        customer.batch_execute(&made).await.expect("a login");
+        customer.exec(&made).await;
         login
     }
 }

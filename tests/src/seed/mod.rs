@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use tokio_postgres::Client;
+use crate::pg::Client;
 
 /// How large.
 #[derive(Clone, Copy, Debug)]
