@@ -295,3 +295,28 @@ async fn whoever_remembers_a_later_epoch_closes_claims_once_and_the_next_one_is_
     assert_eq!(farm.value::<String>(epochs).await, "1 72");
     farm.check().await;
 }
+
+/// A machine that was started again finds a database that it does not know and a session of its own that is open: it waits for the
+/// end of both at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_waits_for_the_epoch_and_for_its_last_session_side_by_side() {
+    let server = PrivateServer::start(Options::default()).await;
+    let mut farm = Farm::new().ttl(TTL).on(server).jobs(JOBS).start().await;
+    one(&farm).await;
+    farm.agents[0].kill_with_guards();
+    farm.database.server().kill();
+    farm.database.server().restart(None);
+    farm.sql = farm.database.client().await;
+    let memory = farm.agents[0].state_dir.join("memory/database.json");
+    std::fs::remove_file(memory).expect("a memory");
+    let restarted: f64 = farm.value("SELECT extract(epoch FROM clock_timestamp())::float8").await;
+    farm.agents[0].spawn();
+    one(&farm).await;
+    let epoch = "SELECT extract(epoch FROM max(opened_at))::float8 FROM farmhand.epoch";
+    let session = "SELECT extract(epoch FROM started_at)::float8 FROM farmhand.node WHERE open";
+    let (epoch, session): (f64, f64) = (farm.value(epoch).await, farm.value(session).await);
+    let (closed, after) = (epoch - restarted, session - epoch);
+    assert!(closed > TTL.as_secs_f64(), "claims were opened after {closed} s");
+    assert!(after < TTL.as_secs_f64() / 2.0, "the session was opened {after} s after claims were");
+    farm.check().await;
+}

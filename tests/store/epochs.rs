@@ -86,7 +86,7 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
     assert_eq!(protocol::fire(&farm.db, &due).await.unwrap(), vec![]);
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
     let opened = protocol::open(&farm.db, &other).await.unwrap();
-    assert_eq!(opened, Opened::Closed);
+    assert_eq!(opened, Opened::Closed(None));
     let key = shown(&farm).await.key();
     let mut stale = key.clone();
     stale.server.push('x');
@@ -143,7 +143,7 @@ async fn an_older_epoch_that_names_this_server_opens_nothing() {
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![], "a claim");
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
     let opened = protocol::open(&farm.db, &other).await.unwrap();
-    assert_eq!(opened, Opened::Closed);
+    assert_eq!(opened, Opened::Closed(None));
     let expired = protocol::expire(&farm.db, "a", me.session, me.incarnation, memory.renewals).await;
     assert_eq!(expired.unwrap(), protocol::Expired::Changed, "an expiry");
     let key = shown(&farm).await.key();

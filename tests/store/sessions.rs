@@ -3,7 +3,7 @@ use std::time::Duration;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, withhold};
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Opened, Renewed, Told, claim, close, expire, open, poll, readopt, renew,
+    Closed, Expired, FreedTo, Holder, Opened, Renewed, Told, claim, close, expire, open, poll, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -26,15 +26,17 @@ async fn a_second_incarnation_under_an_open_address_is_told_who_holds_it() {
         .await
         .unwrap();
     let renewals = farm.renewals("a").await;
+    let server = farm.sql.query_one("SELECT farmhand.server()", &[]).await.unwrap().get(0);
     assert_eq!(
         other,
-        Opened::Taken {
+        Opened::Taken(Holder {
             session: me.session,
             incarnation: me.incarnation,
             renewals,
             ttl_ms: 30_000,
-            machine: None
-        }
+            machine: None,
+            server,
+        })
     );
 }
 

@@ -91,7 +91,7 @@ impl Real {
                         session: small(session),
                         server: 0,
                     },
-                    Opened::Taken { .. } | Opened::Closed => Reply::Taken,
+                    Opened::Taken(_) | Opened::Closed(_) => Reply::Taken,
                 }
             }
             Stmt::Renew {

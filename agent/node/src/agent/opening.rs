@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, EpochKey, Relation};
 use farmhand_store::LeaseIdentity;
-use farmhand_store::protocol::{self, Opened};
+use farmhand_store::protocol::{self, Holder, NodeInfo, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -178,12 +178,47 @@ fn adopt(
     Ok(session.with_left_behind(left))
 }
 
+/// What keeps this agent from a session: the holder of its address, and an epoch in which claims are closed. Both are watched side by
+/// side, each from when it was first seen on one and the same server.
+#[derive(Debug, Default)]
+struct Watched {
+    holder: Option<(Holder, BootInstant)>,
+    renewals: u32,
+    epoch: Option<(EpochKey, BootInstant)>,
+}
+
+impl Watched {
+    /// When the session of this holder may be expired; None once it was renewed twice, since its agent lives.
+    fn holder_ends(&mut self, holder: &Holder, now: BootInstant) -> Option<BootInstant> {
+        let since = match &self.holder {
+            Some((before, since)) if before == holder => *since,
+            Some((before, _)) if (before.session, before.incarnation) == (holder.session, holder.incarnation) => {
+                self.renewals += u32::from(before.server == holder.server);
+                now
+            }
+            _ => {
+                tracing::warn!("session {} is open; waiting to see whether its agent lives", holder.session);
+                now
+            }
+        };
+        let ends = since + challenge_after(holder.ttl_ms);
+        self.holder = Some((holder.clone(), since));
+        (self.renewals < 2).then_some(ends)
+    }
+
+    /// Since when this epoch is watched; None when it was not until now.
+    fn epoch_since(&mut self, shown: EpochKey, now: BootInstant) -> Option<BootInstant> {
+        let since = (self.epoch.take()).and_then(|(before, since)| (before == shown).then_some(since));
+        self.epoch = Some((shown, since.unwrap_or(now)));
+        since
+    }
+}
+
 /// Opens a new session, expiring a dead one of the same address by the challenger's rule.
 async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError> {
     let incarnation = Uuid::new_v4();
     let info = ctx.node_info(incarnation);
-    let mut watched: Option<(i64, Uuid, i64, BootInstant)> = None;
-    let mut seen_renewals = 0;
+    let mut watched = Watched::default();
     loop {
         let sent = boot_now();
         let opened = retrying(ctx, "open", || protocol::open(&ctx.db, &info)).await?;
@@ -201,93 +236,78 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
                 // Confirmed too late to be used.
                 retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
             }
-            Opened::Taken {
-                session,
-                incarnation,
-                renewals,
-                ttl_ms,
-                machine,
-            } => {
-                let since = match watched {
-                    Some((s, l, b, since)) if (s, l, b) == (session, incarnation, renewals) => since,
-                    Some((s, l, ..)) if (s, l) == (session, incarnation) => {
-                        seen_renewals += 1;
-                        if seen_renewals >= 2 {
-                            return Err(AgentError::AddressTaken {
-                                address: info.address.clone(),
-                                session,
-                                holder: Relation::between(info.machine.as_deref(), machine.as_deref()),
-                            });
-                        }
-                        now
-                    }
-                    _ => {
-                        tracing::warn!(
-                            "session {session} of {} is open; waiting to see whether its agent lives",
-                            info.address
-                        );
-                        now
-                    }
-                };
-                watched = Some((session, incarnation, renewals, since));
-                let ripe = since + challenge_after(ttl_ms);
-                if now < ripe {
-                    clock::sleep_until(ripe.min(now + Duration::from_millis(500))).await;
+            Opened::Taken(holder) => {
+                let ends = watched.holder_ends(&holder, now);
+                let ends = ends.ok_or_else(|| taken(&info, &holder))?;
+                if now < ends {
+                    clock::sleep_until(ends.min(now + Duration::from_millis(500))).await;
                 } else if !clock::slewed_beyond(clock::SLEW_LIMIT) {
+                    let (address, of, renewals) = (&info.address, holder.incarnation, holder.renewals);
                     retrying(ctx, "expire", || {
-                        protocol::expire(&ctx.db, &info.address, session, incarnation, renewals)
+                        protocol::expire(&ctx.db, address, holder.session, of, renewals)
                     })
                     .await?;
                 } else {
                     clock::sleep_until(now + Duration::from_secs(1)).await;
                 }
             }
-            Opened::Closed => wait_for_claims(ctx).await?,
+            Opened::Closed(holder) => {
+                if let Some(holder) = holder
+                    && watched.holder_ends(&holder, now).is_none()
+                {
+                    return Err(taken(&info, &holder));
+                }
+                open_claims(ctx, &mut watched).await?;
+            }
         }
     }
 }
 
-/// Waits until claims are open. This agent opens them itself when it remembers the database, or has watched it for W: the
-/// holders of before have lapsed by then.
-async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
-    let mut watched: Option<(EpochKey, BootInstant)> = None;
-    loop {
-        let shown = retrying(ctx, "database", || protocol::database(&ctx.db)).await?;
-        let now = boot_now();
-        if shown.open {
-            return Ok(());
-        }
-        let memory = ctx.memory.latest();
-        let key = shown.key();
-        let since = match watched {
-            Some((before, since)) if before == key => since,
-            _ => {
-                if let Some(memory) = &memory {
-                    if retrying(ctx, "vouch", || protocol::vouch(&ctx.db, memory)).await? {
-                        return Ok(());
-                    }
-                    retrying(ctx, "remind", || protocol::remind(&ctx.db, memory)).await?;
-                }
-                ctx.events.emit(Event::DatabaseUnknown { epoch: shown.epoch });
-                now
-            }
-        };
-        let of_this_farm = memory.as_ref().filter(|m| m.farm_id == shown.farm_id);
-        let remembered = of_this_farm.map_or(0, |m| m.longest_lease_ms);
-        let wait = challenge_after(shown.longest_lease_ms.max(remembered)).max(ctx.timing.challenge_after());
-        if now >= since + wait && !clock::slewed_beyond(clock::SLEW_LIMIT) {
-            let address = &ctx.config.address;
-            let opened = retrying(ctx, "open_epoch", || {
-                protocol::open_epoch(&ctx.db, &key, address, memory.as_ref())
-            })
-            .await?;
-            if let Some(new) = opened {
-                ctx.events.emit(Event::EpochOpened(new));
-            }
-        }
-        watched = Some((key, since));
-        clock::sleep_until(now + Duration::from_millis(500)).await;
+fn taken(info: &NodeInfo, holder: &Holder) -> AgentError {
+    AgentError::AddressTaken {
+        address: info.address.clone(),
+        session: holder.session,
+        holder: Relation::between(info.machine.as_deref(), holder.machine.as_deref()),
     }
+}
+
+/// One look at claims that are closed. This agent opens them itself when it remembers the database, or has watched it for W: the holders
+/// of before have lapsed by then. Returns when it is time for another look.
+async fn open_claims(ctx: &Context, watched: &mut Watched) -> Result<(), AgentError> {
+    let shown = retrying(ctx, "database", || protocol::database(&ctx.db)).await?;
+    let now = boot_now();
+    if shown.open {
+        return Ok(());
+    }
+    let memory = ctx.memory.latest();
+    let key = shown.key();
+    let since = watched.epoch_since(key.clone(), now);
+    if since.is_none() {
+        if let Some(memory) = &memory {
+            if retrying(ctx, "vouch", || protocol::vouch(&ctx.db, memory)).await? {
+                return Ok(());
+            }
+            retrying(ctx, "remind", || protocol::remind(&ctx.db, memory)).await?;
+        }
+        ctx.events.emit(Event::DatabaseUnknown { epoch: shown.epoch });
+    }
+    let of_this_farm = memory.as_ref().filter(|m| m.farm_id == shown.farm_id);
+    let remembered = of_this_farm.map_or(0, |m| m.longest_lease_ms);
+    let wait = challenge_after(shown.longest_lease_ms.max(remembered)).max(ctx.timing.challenge_after());
+    let ends = since.unwrap_or(now) + wait;
+    if now < ends || clock::slewed_beyond(clock::SLEW_LIMIT) {
+        clock::sleep_until(now + Duration::from_millis(500)).await;
+        return Ok(());
+    }
+    let address = &ctx.config.address;
+    let opened = retrying(ctx, "open_epoch", || {
+        protocol::open_epoch(&ctx.db, &key, address, memory.as_ref())
+    })
+    .await?;
+    if let Some(new) = opened {
+        ctx.events.emit(Event::EpochOpened(new));
+    }
+    Ok(())
 }
 
 fn new_link(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> WardenLink {
@@ -300,4 +320,62 @@ fn new_link(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> Warde
 /// Kernel timer and SIGTERM time of the warden, for a lease confirmed at `sent`.
 fn deadlines(ctx: &Context, sent: BootInstant) -> (BootInstant, BootInstant) {
     Lease::new(ctx.timing, LEASE_GRACE, sent).deadlines()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant(seconds * 1_000_000_000)
+    }
+
+    fn key(server: &str) -> EpochKey {
+        EpochKey {
+            id: Uuid::nil(),
+            server: server.to_owned(),
+        }
+    }
+
+    fn holder(server: &str, renewals: i64) -> Holder {
+        Holder {
+            session: 1,
+            incarnation: Uuid::nil(),
+            renewals,
+            ttl_ms: 120_000,
+            machine: None,
+            server: server.to_owned(),
+        }
+    }
+
+    #[test]
+    fn holder_and_epoch_are_watched_side_by_side_until_the_later_of_both() {
+        let wait = challenge_after(120_000);
+        let mut watched = Watched::default();
+        assert_eq!(watched.holder_ends(&holder("a", 7), at(10)), Some(at(10) + wait));
+        assert_eq!(watched.epoch_since(key("a"), at(11)), None);
+        assert_eq!(watched.epoch_since(key("a"), at(60)), Some(at(11)));
+        // Claims are opened, and the holder is not watched anew.
+        assert_eq!(watched.holder_ends(&holder("a", 7), at(133)), Some(at(10) + wait));
+    }
+
+    #[test]
+    fn another_server_is_watched_anew_and_is_no_renewal() {
+        let wait = challenge_after(120_000);
+        let mut watched = Watched::default();
+        for (n, server) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            let now = at(10 * n as u64);
+            assert_eq!(watched.holder_ends(&holder(server, 7), now), Some(now + wait));
+            assert_eq!(watched.epoch_since(key(server), now), None);
+        }
+    }
+
+    #[test]
+    fn a_holder_that_renews_twice_lives() {
+        let wait = challenge_after(120_000);
+        let mut watched = Watched::default();
+        assert_eq!(watched.holder_ends(&holder("a", 7), at(1)), Some(at(1) + wait));
+        assert_eq!(watched.holder_ends(&holder("a", 8), at(2)), Some(at(2) + wait));
+        assert_eq!(watched.holder_ends(&holder("a", 9), at(3)), None);
+    }
 }

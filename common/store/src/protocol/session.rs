@@ -42,18 +42,25 @@ pub enum Opened {
     /// The session is ours, also when an earlier reply was lost.
     Session(i64),
     /// Another incarnation holds the address: watch its renewals like any challenger.
-    Taken {
-        session: i64,
-        /// The agent start that opened it.
-        incarnation: Uuid,
-        renewals: i64,
-        /// How long its lease lasts from a renewal, in milliseconds.
-        ttl_ms: i64,
-        /// Of the agent that opened it.
-        machine: Option<String>,
-    },
-    /// Claims are not open: the database was restarted or replaced.
-    Closed,
+    Taken(Holder),
+    /// Claims are not open: the database was restarted or replaced. Nobody ends the session of the holder, if there is one, before
+    /// they are.
+    Closed(Option<Holder>),
+}
+
+/// The open session of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Holder {
+    pub session: i64,
+    /// The agent start that opened it.
+    pub incarnation: Uuid,
+    pub renewals: i64,
+    /// How long its lease lasts from a renewal, in milliseconds.
+    pub ttl_ms: i64,
+    /// Of the agent that opened it.
+    pub machine: Option<String>,
+    /// Where it is shown: another server may be an older copy.
+    pub server: String,
 }
 
 /// Opens a session, or finds the one that this very `incarnation` opened.
@@ -74,19 +81,14 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
             ],
         )
         .await?;
-    match row {
-        Some((session,)) => Ok(Opened::Session(session)),
-        None => match node_row(db, &node.address).await? {
-            Some(row) => Ok(Opened::Taken {
-                session: row.session,
-                incarnation: row.incarnation,
-                renewals: row.renewals,
-                ttl_ms: row.ttl_ms,
-                machine: row.machine,
-            }),
-            None => Ok(Opened::Closed),
-        },
+    if let Some((session,)) = row {
+        return Ok(Opened::Session(session));
     }
+    let row: Option<(Holder, bool)> = db.row(stmt!("open_taken"), &[(&node.address, Type::TEXT)]).await?;
+    Ok(match row {
+        Some((holder, true)) => Opened::Taken(holder),
+        row => Opened::Closed(row.map(|(holder, _)| holder)),
+    })
 }
 
 /// Goes on with a session whose wardens live, as `node` says of itself now; `leaving`: it ends when what runs has ended.
@@ -109,20 +111,6 @@ pub async fn readopt(db: &Db, session: i64, node: &NodeInfo, leaving: bool) -> R
         )
         .await?;
     Ok(row.is_some())
-}
-
-#[derive(Deserialize)]
-struct NodeRow {
-    session: i64,
-    incarnation: Uuid,
-    renewals: i64,
-    ttl_ms: i64,
-    machine: Option<String>,
-}
-
-/// The open session of an address, while claims are open.
-async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError> {
-    db.row(stmt!("open_taken"), &[(&address, Type::TEXT)]).await
 }
 
 /// A run held by a session.
