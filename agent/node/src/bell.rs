@@ -68,7 +68,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::failure_detector::tests::poll;
+    use crate::session::polls::poll;
 
     const EVERY: Duration = Duration::from_secs(15);
 

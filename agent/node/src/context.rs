@@ -18,7 +18,7 @@ use crate::memory::Memory;
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
-use crate::start_pause::StartPause;
+use crate::session::StartBackoff;
 use farmhand_telemetry::events::Events;
 
 /// What every part of the agent needs and none owns.
@@ -51,14 +51,14 @@ pub(crate) struct Context {
     /// Whether ended sessions may hold something still, because somebody had it locked: the next poll asks for it again.
     pub unfreed: AtomicBool,
     /// Of the machine, so it outlives a session.
-    pub start_pause: Mutex<StartPause>,
+    pub start_pause: Mutex<StartBackoff>,
 }
 
 /// How the configuration is read again.
 pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
 
 impl Context {
-    pub(crate) fn start_pause(&self) -> MutexGuard<'_, StartPause> {
+    pub(crate) fn start_pause(&self) -> MutexGuard<'_, StartBackoff> {
         self.start_pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

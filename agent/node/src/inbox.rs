@@ -7,7 +7,6 @@ use farmhand_core::lease::{BootInstant, Database, EpochKey};
 use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, LostWhy, Overdue, PartialClaim, Poll, Renewed};
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
-use farmhand_warden_client::wire::frame::MAX_FRAME;
 use farmhand_warden_client::wire::{AttemptId, Event};
 use farmhand_warden_client::{Gone, Notices, WardenClient, WardenError};
 use tokio::sync::mpsc;
@@ -70,8 +69,11 @@ pub(crate) enum Input {
     },
     /// Whether the database was told of the numbers of runs that this agent has seen.
     RunsRaised(bool),
-    /// A statement about another node was answered; nothing more to decide.
-    Watched(Watched),
+    /// A statement about what was watched was answered. `answered`: not with an error, so that runs may have become claimable.
+    Watched {
+        token: String,
+        answered: bool,
+    },
     Note(Note),
     Signal(Signal),
     /// What the node says about itself was written anew.
@@ -82,7 +84,7 @@ pub(crate) enum Input {
 pub(crate) enum WardenInput {
     Event(Event),
     /// It was told its end: what holds now, if it answered.
-    Told(Option<BootInstant>),
+    Deadline(Option<BootInstant>),
     /// No answer to the order to end it: it may not have been sent.
     Untold(AttemptId),
     /// The connection ended; nothing is proven by that.
@@ -106,15 +108,6 @@ pub(crate) enum NotStarted {
     Refused(String),
 }
 
-impl NotStarted {
-    pub(crate) fn too_long(length: usize) -> Self {
-        Self::Invalid(format!(
-            "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is large \
-             into a file or a table, and give its name"
-        ))
-    }
-}
-
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
@@ -124,14 +117,6 @@ pub(crate) enum Settled {
     Again(Duration),
     /// Refused: the run had moved on.
     Fenced,
-}
-
-/// A statement about another node was answered.
-pub(crate) struct Watched {
-    pub(crate) token: String,
-    pub(crate) event: Option<farmhand_telemetry::events::Event>,
-    /// Not an error: runs may have become claimable.
-    pub(crate) answered: bool,
 }
 
 /// Where answers go: the session of the moment, if any.

@@ -7,7 +7,7 @@ use farmhand_store::{Db, DbConfig, Note};
 use tokio::sync::mpsc;
 
 use crate::config::AgentConfig;
-use crate::tables;
+use crate::session::AT_ONCE;
 use farmhand_telemetry::events::Events;
 
 /// Connections for everything but renewals, at the most; one at rest.
@@ -66,7 +66,7 @@ impl Connections {
             lease_db: lease_db.observed_by(observer()),
             notes,
             notify_db: one(&db_config).observed_by(observer()),
-            tables_db: Db::new(&tables.with_max_pool(tables::AT_ONCE)).observed_by(observer()),
+            tables_db: Db::new(&tables.with_max_pool(AT_ONCE)).observed_by(observer()),
             row_notes_db,
             rows_db,
         }

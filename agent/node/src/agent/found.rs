@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AgentError, setup};
 use crate::context::Context;
-use crate::warden_link::{self, SUPERSEDED_EVERY};
+use crate::session::{self, SUPERSEDED_EVERY};
 use farmhand_warden_client::wire::{AttemptReport, Refusal, Serving};
 use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError, nobody_lives};
 
@@ -88,7 +88,7 @@ pub(super) async fn end(ctx: &Context, found: Option<Living>) -> Result<bool, Ag
     }
     let pid = client.identity().warden_pid;
     let gone = tokio::select! {
-        gone = warden_link::ended(client, told.is_ok().then_some(Duration::ZERO)) => gone,
+        gone = session::ended(client, told.is_ok()) => gone,
         // Ours is dead, and the proof would wait for one that is not ours.
         () = another_lives(ctx, pid) => return Err(superseded(ctx)),
     };

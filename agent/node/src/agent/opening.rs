@@ -14,12 +14,9 @@ use super::found::{self, Living};
 use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
-use crate::failure_detector::challenge_after;
 use crate::inbox::Input;
-use crate::lease::Lease;
-use crate::session::attempts::skips;
-use crate::session::{LEASE_GRACE, Session};
-use crate::warden_link::WardenLink;
+use crate::session::lease::{LEASE_GRACE, Lease};
+use crate::session::{Io, Session, WardenLink, challenge_after, skips};
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::machine;
 use farmhand_telemetry::events::Event;
@@ -30,7 +27,7 @@ use farmhand_warden_client::{Paths, privilege};
 pub(super) async fn begin(
     ctx: &Arc<Context>,
     last: Option<Serving>,
-    channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    (tx, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let adoptable = last.is_none();
     let mut found = found::warden(ctx, last).await?;
@@ -45,7 +42,7 @@ pub(super) async fn begin(
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
             if let Some(adopted) = found::listed(ctx, &living).await? {
-                return adopt(ctx, sent, living, adopted, channel);
+                return adopt(ctx, sent, living, adopted, (tx, inputs));
             }
             // It died or stopped meanwhile. Once it is dead, its processes are ended first, and its attempts are known by
             // their directories.
@@ -68,7 +65,8 @@ pub(super) async fn begin(
     }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
-    let mut warden = new_link(ctx, &me, channel.0.clone());
+    let io = Io::new(ctx.clone(), me.clone(), tx);
+    let mut warden = WardenLink::new(io.clone());
     let started = warden.start_now(deadlines(ctx, sent)).await;
     let started = started.map_err(|e| setup("starting the warden", e));
     if let Err(e) = started.and_then(|()| unbound(ctx)) {
@@ -76,7 +74,7 @@ pub(super) async fn begin(
         return Err(e);
     }
     spawn_boot(ctx, &me);
-    Ok(Session::new(ctx.clone(), me, sent, warden, Vec::new(), channel))
+    Ok(Session::new(io, sent, warden, (Vec::new(), None), inputs))
 }
 
 /// Also when adopting: the agent before may have been killed before it came to this. Each boot is fired once.
@@ -96,11 +94,11 @@ fn unbound(ctx: &Context) -> Result<(), AgentError> {
 }
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
-fn purge(ctx: &Context) {
+fn purge(ctx: &Arc<Context>) {
     for id in left_behind(ctx, &[]) {
-        let (paths, events) = (Paths::new(&ctx.config.state_dir), ctx.events.clone());
+        let ctx = ctx.clone();
         // The start does not wait for it.
-        tokio::spawn(async move { discard(paths, id, &events).await });
+        tokio::spawn(async move { discard(&ctx.config.state_dir, id, &ctx.events).await });
     }
 }
 
@@ -159,13 +157,14 @@ fn adopt(
     sent: BootInstant,
     found: Living,
     adopted: Vec<AttemptReport>,
-    channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    (tx, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let identity = found.client.identity();
     let me = of(ctx, identity.serving);
     // It moves with the first renewal, which shows whether what runs there is still held.
     let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
-    let mut warden = new_link(ctx, &me, channel.0.clone());
+    let io = Io::new(ctx.clone(), me.clone(), tx);
+    let mut warden = WardenLink::new(io.clone());
     warden.insert(found.client, found.notices, standing);
     let left = left_behind(ctx, &adopted);
     unbound(ctx)?;
@@ -174,8 +173,7 @@ fn adopt(
         attempts: adopted.len(),
     });
     spawn_boot(ctx, &me);
-    let session = Session::new(ctx.clone(), me, sent, warden, adopted, channel);
-    Ok(session.with_left_behind(left))
+    Ok(Session::new(io, sent, warden, (adopted, Some(left)), inputs))
 }
 
 /// What keeps this agent from a session: the holder of its address, and an epoch in which claims are closed. Both are watched side by
@@ -192,12 +190,17 @@ impl Watched {
     fn holder_ends(&mut self, holder: &Holder, now: BootInstant) -> Option<BootInstant> {
         let since = match &self.holder {
             Some((before, since)) if before == holder => *since,
-            Some((before, _)) if (before.session, before.incarnation) == (holder.session, holder.incarnation) => {
+            Some((before, _))
+                if (before.session, before.incarnation) == (holder.session, holder.incarnation) =>
+            {
                 self.renewals += u32::from(before.server == holder.server);
                 now
             }
             _ => {
-                tracing::warn!("session {} is open; waiting to see whether its agent lives", holder.session);
+                tracing::warn!(
+                    "session {} is open; waiting to see whether its agent lives",
+                    holder.session
+                );
                 now
             }
         };
@@ -308,13 +311,6 @@ async fn open_claims(ctx: &Context, watched: &mut Watched) -> Result<(), AgentEr
         ctx.events.emit(Event::EpochOpened(new));
     }
     Ok(())
-}
-
-fn new_link(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> WardenLink {
-    // Ended attempts stay with the warden until they are written down.
-    let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
-    let (dir, events) = (ctx.config.state_dir.clone(), ctx.events.clone());
-    WardenLink::new(dir, me, max_attempts, events, tx)
 }
 
 /// Kernel timer and SIGTERM time of the warden, for a lease confirmed at `sent`.

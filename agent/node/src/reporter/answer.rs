@@ -7,7 +7,6 @@ use crate::discard::discard;
 use crate::inbox::{Input, SessionHandle, Settled};
 use crate::runlog::RunLog;
 use farmhand_telemetry::events::Events;
-use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 
 /// Ends that are written down, and what became of each.
@@ -31,8 +30,7 @@ impl Answer {
         for e in &self.ended {
             // A living warden removes the directory when the end is acknowledged.
             if e.result.is_none() || !taken {
-                let (paths, id) = (Paths::new(&self.state_dir), e.assignment.id());
-                discard(paths, id, &self.events).await;
+                discard(&self.state_dir, e.assignment.id(), &self.events).await;
             }
         }
     }

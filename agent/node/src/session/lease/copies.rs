@@ -15,7 +15,7 @@ const UNSURE: Duration = Duration::from_secs(60);
 const UNSURE_RENEWALS: u32 = 8;
 
 #[derive(Debug, Default)]
-pub(crate) struct Alone {
+pub(crate) struct CopyDetector {
     shown: Option<EpochKey>,
     latest: i64,
     /// A later heartbeat is of somebody else.
@@ -23,7 +23,7 @@ pub(crate) struct Alone {
     unsure: Option<(BootInstant, u32)>,
 }
 
-impl Alone {
+impl CopyDetector {
     /// A statement that adds to the heartbeat is sent.
     pub(crate) fn sends(&mut self) {
         self.ours_until = self.ours_until.saturating_add(1);
@@ -75,57 +75,57 @@ mod tests {
 
     #[test]
     fn who_renews_alone_is_alone_whatever_is_lost() {
-        let mut alone = Alone::default();
+        let mut copies = CopyDetector::default();
         let mut renewals = 7;
         for n in 0..1_000 {
-            alone.sends();
+            copies.sends();
             // Every third is lost, and every other one of these has been committed.
             match n % 6 {
                 0 => {}
                 3 => renewals += 1,
                 _ => {
                     renewals += 1;
-                    assert!(alone.answered(at(n), key("a"), renewals), "{n}");
+                    assert!(copies.answered(at(n), key("a"), renewals), "{n}");
                 }
             }
         }
-        assert!(!alone.may_have_claimed(at(1_000)));
+        assert!(!copies.may_have_claimed(at(1_000)));
     }
 
     #[test]
     fn a_second_one_is_noticed_within_six_renewals() {
-        let mut alone = Alone::default();
+        let mut copies = CopyDetector::default();
         let noticed = (1..20).find(|n| {
-            alone.sends();
-            !alone.answered(at(*n), key("a"), 2 * i64::try_from(*n).unwrap())
+            copies.sends();
+            !copies.answered(at(*n), key("a"), 2 * i64::try_from(*n).unwrap())
         });
         assert_eq!(noticed, Some(6));
     }
 
     #[test]
     fn another_database_counts_anew_and_makes_unsure() {
-        let mut alone = Alone::default();
-        assert!(alone.answered(at(1), key("a"), 900));
-        assert!(!alone.may_have_claimed(at(1)));
-        assert!(alone.answered(at(2), key("b"), 5_000));
-        assert!(alone.may_have_claimed(at(2)));
+        let mut copies = CopyDetector::default();
+        assert!(copies.answered(at(1), key("a"), 900));
+        assert!(!copies.may_have_claimed(at(1)));
+        assert!(copies.answered(at(2), key("b"), 5_000));
+        assert!(copies.may_have_claimed(at(2)));
         // Rows of an hour ago, on the same server.
-        let mut alone = Alone::default();
-        assert!(alone.answered(at(1), key("a"), 900));
-        assert!(alone.answered(at(2), key("a"), 100));
-        assert!(alone.may_have_claimed(at(2)));
+        let mut copies = CopyDetector::default();
+        assert!(copies.answered(at(1), key("a"), 900));
+        assert!(copies.answered(at(2), key("a"), 100));
+        assert!(copies.may_have_claimed(at(2)));
     }
 
     #[test]
     fn a_claim_without_an_answer_may_show_for_a_minute_and_a_few_renewals() {
-        let mut alone = Alone::default();
-        alone.answered(at(1), key("a"), 1);
-        alone.unsure(at(1));
-        assert!(alone.may_have_claimed(at(600)), "no renewal was answered since");
+        let mut copies = CopyDetector::default();
+        copies.answered(at(1), key("a"), 1);
+        copies.unsure(at(1));
+        assert!(copies.may_have_claimed(at(600)), "no renewal was answered since");
         for n in 2..=9 {
-            alone.answered(at(600), key("a"), n);
+            copies.answered(at(600), key("a"), n);
         }
-        assert!(!alone.may_have_claimed(at(600)));
-        assert!(alone.may_have_claimed(at(60)));
+        assert!(!copies.may_have_claimed(at(600)));
+        assert!(copies.may_have_claimed(at(60)));
     }
 }

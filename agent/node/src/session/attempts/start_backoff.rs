@@ -15,7 +15,7 @@ const TRUSTED_AFTER: u32 = 8;
 
 /// Nothing to hold back, unless something was refused.
 #[derive(Debug, Default)]
-pub(crate) struct StartPause(Option<Refusals>);
+pub(crate) struct StartBackoff(Option<Refusals>);
 
 #[derive(Debug)]
 struct Refusals {
@@ -28,7 +28,7 @@ struct Refusals {
     at_once: u32,
 }
 
-impl StartPause {
+impl StartBackoff {
     /// True if the node could start runs until now. `random` is uniform over all of `u64`.
     pub(crate) fn refused(&mut self, now: BootInstant, random: u64, why: &str) -> bool {
         let refusals = self.0.get_or_insert(Refusals {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_claim_whose_starts_are_all_refused_makes_one_pause() {
-        let mut pause = StartPause::default();
+        let mut pause = StartBackoff::default();
         assert_eq!(pause.bounds(40), 40);
         assert!(pause.refused(at(10), u64::MAX, "fork"));
         assert!(!pause.refused(at(10), u64::MAX, "fork"));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_minute() {
-        let mut pause = StartPause::default();
+        let mut pause = StartBackoff::default();
         let mut now = at(0);
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             pause.refused(now, u64::MAX, "fork");
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn each_start_lets_one_more_be_claimed_until_the_node_is_trusted_again() {
-        let mut pause = StartPause::default();
+        let mut pause = StartBackoff::default();
         pause.refused(at(0), 0, "fork");
         assert_eq!(pause.started(at(5), 10), Some(Duration::from_secs(5)));
         assert_eq!((pause.why(), pause.bounds(40)), (None, 2));
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_refusal_soon_after_a_start_pauses_for_longer() {
-        let mut pause = StartPause::default();
+        let mut pause = StartBackoff::default();
         pause.refused(at(0), u64::MAX, "fork");
         pause.started(at(5), 10);
         assert!(pause.refused(at(6), u64::MAX, "fork"));

@@ -2,16 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, Fired, JobRow};
-
-use super::attempts::skips;
-use super::{Input, Session};
-use crate::outage::Unanswered;
+use farmhand_store::protocol::JobRow;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
 #[derive(Default)]
-pub(crate) struct TriggerDispatcher {
+pub(super) struct TriggerDispatcher {
     parents: HashMap<String, Vec<String>>,
     ended: BTreeSet<String>,
     /// Something is undone that others left behind.
@@ -46,7 +41,7 @@ impl TriggerDispatcher {
     }
 
     /// What to settle now: these parents' ends, or, with none, all there are. One statement at a time.
-    fn take(&mut self) -> Option<Option<Vec<String>>> {
+    pub(super) fn take(&mut self) -> Option<Option<Vec<String>>> {
         if self.busy {
             return None;
         }
@@ -55,26 +50,10 @@ impl TriggerDispatcher {
         self.busy = all || !ended.is_empty();
         self.busy.then(|| (!all).then(|| ended.into_iter().collect()))
     }
-}
 
-impl Session {
-    pub(super) fn settle_if_wanted(&mut self) {
-        let Some(parents) = self.trigger_dispatcher.take() else {
-            return;
-        };
-        let ctx = self.ctx.clone();
-        self.spawn(async move { Input::Triggered(protocol::settle(&ctx.db, parents.as_deref()).await) });
-    }
-
-    pub(super) fn on_triggered(&mut self, result: Result<Vec<Fired>, StoreError>) {
-        self.trigger_dispatcher.busy = false;
-        self.note_db("settle", Unanswered::Slow, &result);
-        // After an error the next poll shows what is left.
-        let fired = result.unwrap_or_default();
-        skips(&fired).for_each(|event| self.emit(event));
-        if fired.iter().any(|job| !job.run_ids.is_empty()) {
-            self.scheduler.hint();
-        }
+    /// The statement under way was answered.
+    pub(super) fn answered(&mut self) {
+        self.busy = false;
     }
 }
 
@@ -110,9 +89,9 @@ mod tests {
         trigger_dispatcher.ended("a");
         trigger_dispatcher.left_behind();
         assert_eq!(trigger_dispatcher.take(), None);
-        trigger_dispatcher.busy = false;
+        trigger_dispatcher.answered();
         assert_eq!(trigger_dispatcher.take(), Some(None));
-        trigger_dispatcher.busy = false;
+        trigger_dispatcher.answered();
         trigger_dispatcher.learn(&row("child", &[]));
         trigger_dispatcher.ended("a");
         assert_eq!(trigger_dispatcher.take(), None);

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
+use farmhand_os::clock::boot_now;
+use farmhand_store::Db;
 use farmhand_store::protocol::JobRow;
 use farmhand_store::signatures::{self, Signed};
-use farmhand_store::{Db, StoreError};
-
-use super::{Input, Session};
-use crate::outage::Unanswered;
-use farmhand_os::clock::boot_now;
 use farmhand_warden_client::WardenClient;
+
+use crate::inbox::Input;
+use crate::session::io::Io;
 
 /// Definitions whose signatures are read at once; one has up to 4 MiB.
 const READ_AT_ONCE: usize = 32;
@@ -30,7 +30,7 @@ type Version = Option<(u64, u64, i64, i64)>;
 type Revision = (String, i64);
 
 #[derive(Debug, Default)]
-pub(super) struct SignatureSync {
+pub(crate) struct SignatureSync {
     /// The list as it was when the refusals before were forgotten; unknown to a new session.
     asked_with: Option<Version>,
     /// The revision of each job that was seen last.
@@ -44,72 +44,58 @@ pub(super) struct SignatureSync {
     refused_at: Option<BootInstant>,
 }
 
-impl Session {
-    pub(super) fn note_refusal(&mut self) {
-        self.signature_sync.refused_at = Some(boot_now());
+impl SignatureSync {
+    pub(crate) fn refused(&mut self) {
+        self.refused_at = Some(boot_now());
     }
 
-    /// Whether runs may be left to others here, who then have to be told of them.
-    pub(super) fn leaves_runs_to_others(&self) -> bool {
-        let at = self.signature_sync.refused_at;
-        at.is_some_and(|at| boot_now().saturating_since(at) < LEFT_TO_OTHERS)
-            || self.ctx.start_pause().why().is_some()
+    /// Whether revisions that were refused here may still be left to other nodes.
+    pub(super) fn refused_lately(&self) -> bool {
+        (self.refused_at).is_some_and(|at| boot_now().saturating_since(at) < LEFT_TO_OTHERS)
     }
 
     /// With each poll.
-    pub(super) fn forget_refusals_if_changed(&mut self) {
-        self.signature_sync.later = false;
-        let now = self.ctx.config.trusted_keys.as_deref().and_then(version);
-        if self.signature_sync.asked_with == Some(now) {
+    pub(super) fn forget_refusals_if_changed(&mut self, io: &Io) {
+        self.later = false;
+        let now = io.ctx.config.trusted_keys.as_deref().and_then(version);
+        if self.asked_with.replace(now) == Some(now) {
             return;
         }
-        self.signature_sync.asked_with = Some(now);
-        let (ctx, me) = (self.ctx.clone(), self.me.clone());
-        self.spawn(async move {
-            Input::RefusalsForgotten(signatures::forget_refusals(&ctx.db, &me.address).await)
-        });
+        let (ctx, me) = (io.ctx.clone(), io.me.clone());
+        io.spawn(
+            async move { Input::RefusalsForgotten(signatures::forget_refusals(&ctx.db, &me.address).await) },
+        );
     }
 
-    pub(super) fn on_refusals_forgotten(&mut self, result: Result<usize, StoreError>) {
-        self.note_db("forget_refusals", Unanswered::Slow, &result);
-        match result {
-            Ok(0) => {}
-            Ok(_) => self.scheduler.hint(),
-            // The next poll tries again.
-            Err(_) => self.signature_sync.asked_with = None,
-        }
+    /// With the next poll: the refusals could not be forgotten.
+    pub(super) fn ask_again(&mut self) {
+        self.asked_with = None;
     }
 
-    pub(super) fn definition_seen(&mut self, row: &JobRow) {
-        if self.ctx.config.trusted_keys.is_none() {
+    pub(super) fn learn(&mut self, io: &Io, row: &JobRow) {
+        if io.ctx.config.trusted_keys.is_none() {
             return;
         }
         if row.deleted {
-            self.signature_sync.seen.remove(&row.job_id);
-        } else if self.signature_sync.seen.insert(row.job_id.clone(), row.rev) != Some(row.rev) {
-            self.signature_sync.untold.insert(row.job_id.clone(), row.rev);
+            self.seen.remove(&row.job_id);
+        } else if self.seen.insert(row.job_id.clone(), row.rev) != Some(row.rev) {
+            self.untold.insert(row.job_id.clone(), row.rev);
         }
     }
 
     /// One set at a time.
-    pub(super) fn tell_serials(&mut self) {
-        let signature_sync = &mut self.signature_sync;
-        if signature_sync.telling
-            || signature_sync.later
-            || signature_sync.untold.is_empty()
-            || self.ctx.outage.lasts()
-        {
+    pub(crate) fn tell(&mut self, io: &Io, warden: Option<WardenClient>) {
+        if self.telling || self.later || self.untold.is_empty() || io.ctx.outage.lasts() {
             return;
         }
-        let (Some(keys), Some(warden)) = (self.ctx.config.trusted_keys.clone(), self.warden.connection())
-        else {
+        let (Some(keys), Some(warden)) = (io.ctx.config.trusted_keys.clone(), warden) else {
             return;
         };
-        let next = std::iter::from_fn(|| signature_sync.untold.pop_first());
+        let next = std::iter::from_fn(|| self.untold.pop_first());
         let set: Vec<Revision> = next.take(READ_AT_ONCE).collect();
-        signature_sync.telling = true;
-        let ctx = self.ctx.clone();
-        self.spawn(async move {
+        self.telling = true;
+        let ctx = io.ctx.clone();
+        io.spawn(async move {
             match tell(&ctx.db, &warden, &keys, &set).await {
                 Ok(()) => Input::SerialsTold(Vec::new()),
                 Err(why) => {
@@ -121,11 +107,11 @@ impl Session {
     }
 
     /// `left`: what failed.
-    pub(super) fn on_serials_told(&mut self, left: Vec<Revision>) {
-        self.signature_sync.telling = false;
-        self.signature_sync.later = !left.is_empty();
+    pub(crate) fn answered(&mut self, left: Vec<Revision>) {
+        self.telling = false;
+        self.later = !left.is_empty();
         for (job_id, rev) in left {
-            self.signature_sync.untold.entry(job_id).or_insert(rev);
+            self.untold.entry(job_id).or_insert(rev);
         }
     }
 }

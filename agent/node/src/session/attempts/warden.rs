@@ -1,24 +1,28 @@
-//! The warden of one session, started when first needed, and which end it has confirmed.
+//! The warden of one session: started when first needed, listened to until it is proven dead, and which end it has confirmed.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
-use farmhand_store::LeaseIdentity;
-use tokio::sync::mpsc;
 
 use crate::discard::discard;
 use crate::inbox::{Input, NotStarted, WardenInput};
-use crate::listening::listen;
-use farmhand_telemetry::events::Events;
-use farmhand_warden_client::wire::{AttemptId, KillReason, Refusal, Serving, SpawnRequest};
-use farmhand_warden_client::{Gone, Launch, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
+use crate::session::io::Io;
+use crate::session::lease::Deadlines;
+use farmhand_warden_client::wire::frame::MAX_FRAME;
+use farmhand_warden_client::wire::{AttemptId, KillReason, Refusal, SpawnRequest};
+use farmhand_warden_client::{Gone, Launch, Notice, Notices, ProofOfDeath, WardenClient, WardenError};
 
 /// While waiting for a warden's end: how often to ask whether a newer agent has started one in its place.
 pub(crate) const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
-/// Kernel timer and SIGTERM time.
-pub(crate) type Deadlines = (BootInstant, BootInstant);
+/// A warden that was told to leave.
+const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+
+/// For what a dead warden had said.
+const READ_OUT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often a proof of death that failed is tried again.
+const PROOFS: usize = 5;
 
 enum State {
     /// Nothing has needed one yet, or its death is proven.
@@ -39,43 +43,27 @@ struct Confirmed {
 
 /// Owns the connection; everything it does is answered by an [`Input`].
 pub(crate) struct WardenLink {
-    state_dir: PathBuf,
-    serving: Serving,
-    address: String,
+    io: Io,
     max_attempts: u32,
     state: State,
     /// Of the warden that is up, or whose death is not proven yet.
     confirmed: Option<Confirmed>,
-    events: Events,
-    tx: mpsc::Sender<Input>,
 }
 
 impl WardenLink {
-    pub(crate) fn new(
-        state_dir: PathBuf,
-        me: &LeaseIdentity,
-        max_attempts: u32,
-        events: Events,
-        tx: mpsc::Sender<Input>,
-    ) -> Self {
+    pub(crate) fn new(io: Io) -> Self {
         Self {
-            events,
-            state_dir,
-            serving: Serving {
-                session: me.session,
-                incarnation: me.incarnation,
-            },
-            address: me.address.clone(),
-            max_attempts,
+            // Ended attempts stay with the warden until they are written down.
+            max_attempts: io.ctx.tunable().slots.saturating_mul(4).saturating_add(1_024),
+            io,
             state: State::None,
             confirmed: None,
-            tx,
         }
     }
 
     /// Takes a connected warden in and listens to it.
     pub(crate) fn insert(&mut self, client: WardenClient, notices: Notices, deadlines: Deadlines) {
-        tokio::spawn(listen(client.clone(), notices, self.tx.clone()));
+        tokio::spawn(listen(client.clone(), notices, self.io.clone()));
         self.confirmed = Some(Confirmed {
             end: BootInstant(client.identity().deadline_ns),
             asking: false,
@@ -101,8 +89,9 @@ impl WardenLink {
     }
 
     fn launch(&self, (deadline, soft): Deadlines) -> Launch {
-        let lease = (self.serving, self.address.clone());
-        let mut launch = Launch::new(self.state_dir.clone(), lease, deadline.0, soft.0);
+        let lease = (self.io.serving(), self.io.me.address.clone());
+        let dir = self.io.ctx.config.state_dir.clone();
+        let mut launch = Launch::new(dir, lease, deadline.0, soft.0);
         launch.max_attempts = self.max_attempts;
         launch
     }
@@ -110,11 +99,7 @@ impl WardenLink {
     fn start(&mut self, waiting: Vec<SpawnRequest>, deadlines: Deadlines) {
         let launch = self.launch(deadlines);
         self.state = State::Starting(waiting);
-        let tx = self.tx.clone();
-        tokio::spawn(async move {
-            let result = launch.start().await;
-            let _ = tx.send(Input::Warden(WardenInput::Started(result))).await;
-        });
+        (self.io).spawn(async move { Input::Warden(WardenInput::Started(launch.start().await)) });
     }
 
     /// A start failed: the requests that waited for it.
@@ -170,33 +155,20 @@ impl WardenLink {
             State::None => self.start(vec![request], deadlines),
             State::Starting(waiting) | State::Dying(waiting, _) => waiting.push(request),
             State::Up(client) => {
-                let (client, tx, id) = (client.clone(), self.tx.clone(), request.id);
-                tokio::spawn(async move {
+                let (client, id) = (client.clone(), request.id);
+                self.io.spawn(async move {
                     let result = loop {
                         match client.spawn(request.clone()).await {
                             Ok((pid, _)) => break Ok(pid),
                             // Its death is being proven; then the attempt is settled with all of that warden.
-                            Err(WardenError::Gone) => return,
+                            Err(WardenError::Gone) => return None,
                             // It may have been started: asked again until it is known. A stopped warden is
                             // ended by its kernel timer.
                             Err(WardenError::NoAnswer { .. }) => {}
-                            Err(WardenError::Refused(Refusal::Machine { why })) => {
-                                break Err(NotStarted::Machine(why));
-                            }
-                            // It may stay full, or be long in leaving: without a pause its runs would be claimed again at once.
-                            Err(WardenError::Refused(
-                                why @ (Refusal::Full { .. } | Refusal::ShuttingDown),
-                            )) => {
-                                break Err(NotStarted::Machine(why.to_string()));
-                            }
-                            Err(WardenError::TooLong(length)) => break Err(NotStarted::too_long(length)),
-                            Err(WardenError::Refused(Refusal::Invalid { why })) => {
-                                break Err(NotStarted::Invalid(format!("the warden refuses it: {why}")));
-                            }
-                            Err(e) => break Err(NotStarted::Refused(e.to_string())),
+                            Err(e) => break Err(not_started(e)),
                         }
                     };
-                    let _ = tx.send(Input::Spawned { id, result }).await;
+                    Some(Input::Spawned { id, result })
                 });
             }
         }
@@ -210,12 +182,12 @@ impl WardenLink {
         if let Some(confirmed) = &mut self.confirmed {
             confirmed.asking = true;
         }
-        let (client, tx) = (client.clone(), self.tx.clone());
-        tokio::spawn(async move {
+        let client = client.clone();
+        self.io.spawn(async move {
             // No answer: the warden is stopped or gone, and its kernel timer does what it must.
             let answer = client.set_deadline(deadline.0, soft.0).await;
             let confirmed = answer.ok().map(|(deadline, _)| BootInstant(deadline));
-            let _ = tx.send(Input::Warden(WardenInput::Told(confirmed))).await;
+            Input::Warden(WardenInput::Deadline(confirmed))
         });
     }
 
@@ -239,25 +211,27 @@ impl WardenLink {
 
     /// Ends one attempt; its end arrives as an event.
     pub(crate) fn kill(&self, id: AttemptId, grace: Duration, reason: KillReason) {
-        let tx = self.tx.clone();
+        let io = self.io.clone();
         self.tell(move |client| async move {
             let killed = client.kill(id, grace, reason).await;
             if let Err(WardenError::NoAnswer { .. }) = &killed {
-                let _ = tx.send(Input::Warden(WardenInput::Untold(id))).await;
+                io.send(Input::Warden(WardenInput::Untold(id))).await;
             }
             killed
         });
     }
 
-    /// Ends everything.
-    pub(crate) fn kill_all(&self, grace: Duration, reason: KillReason) {
-        self.tell(move |client| async move { client.kill_all(grace, reason).await.map(|_| ()) });
+    /// Ends everything at once.
+    pub(crate) fn kill_all(&self) {
+        self.tell(move |client| async move {
+            let told = client.kill_all(Duration::ZERO, KillReason::Shutdown).await;
+            told.map(|_| ())
+        });
     }
 
     /// Lets the warden forget an attempt whose end is written down. One that has died meanwhile removes nothing any more.
     pub(crate) fn ack(&self, id: AttemptId) {
-        let client = self.up().cloned();
-        let (paths, events) = (Paths::new(&self.state_dir), self.events.clone());
+        let (client, ctx) = (self.connection(), self.io.ctx.clone());
         tokio::spawn(async move {
             let acked = match client {
                 Some(client) => client.ack(id, false).await,
@@ -265,7 +239,7 @@ impl WardenLink {
             };
             // Nobody takes a running attempt's files away.
             if !matches!(acked, Err(WardenError::Refused(Refusal::Running { .. }))) {
-                discard(paths, id, &events).await;
+                discard(&ctx.config.state_dir, id, &ctx.events).await;
             }
         });
     }
@@ -278,10 +252,9 @@ impl WardenLink {
     /// Has the warden record that these attempts never start here; then [`Input::Forbidden`] with those
     /// for which that is certain.
     pub(crate) fn forbid(&self, ids: Vec<AttemptId>) {
-        let client = self.up().cloned();
         // A warden that is starting has been told nothing but what this loop will tell it.
-        let tx = self.tx.clone();
-        tokio::spawn(async move {
+        let client = self.connection();
+        self.io.spawn(async move {
             let mut certain = Vec::with_capacity(ids.len());
             for id in ids {
                 let never = match &client {
@@ -293,25 +266,21 @@ impl WardenLink {
                     certain.push(id);
                 }
             }
-            let _ = tx.send(Input::Forbidden(certain)).await;
+            Input::Forbidden(certain)
         });
     }
 
     /// The connection, while there is one. It is read for as long as it is held.
     pub(crate) fn connection(&self) -> Option<WardenClient> {
-        self.up().cloned()
-    }
-
-    fn up(&self) -> Option<&WardenClient> {
         match &self.state {
-            State::Up(client) => Some(client),
+            State::Up(client) => Some(client.clone()),
             _ => None,
         }
     }
 
     /// How many attempts the warden keeps.
     pub(crate) fn max_attempts(&self) -> u32 {
-        let told = self.up().map(|client| client.identity().max_attempts);
+        let told = self.connection().map(|client| client.identity().max_attempts);
         told.map_or(self.max_attempts, |told| told.min(self.max_attempts))
     }
 
@@ -325,8 +294,8 @@ impl WardenLink {
         F: FnOnce(WardenClient) -> Fut,
         Fut: Future<Output = Result<(), WardenError>> + Send + 'static,
     {
-        if let Some(client) = self.up() {
-            let said = say(client.clone());
+        if let Some(client) = self.connection() {
+            let said = say(client);
             tokio::spawn(async move {
                 if let Err(e) = said.await {
                     tracing::debug!("warden: {e}");
@@ -336,9 +305,12 @@ impl WardenLink {
     }
 
     /// Ends the warden and returns when it is proven gone with its tree. None where there is none.
-    pub(crate) async fn end(&mut self, grace: Duration) -> Option<std::io::Result<Gone>> {
+    pub(crate) async fn end(&mut self) -> Option<std::io::Result<Gone>> {
         match std::mem::replace(&mut self.state, State::None) {
-            State::Up(client) => Some(end(client, grace).await),
+            State::Up(client) => {
+                let told = client.shutdown(Duration::ZERO).await;
+                Some(ended(client, told.is_ok()).await)
+            }
             State::Dying(_, proof) => Some(proof.tree_gone().await),
             // It has been asked for nothing yet, and will not be.
             State::Starting(_) | State::None => None,
@@ -346,19 +318,72 @@ impl WardenLink {
     }
 }
 
-/// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.
-async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
-    let told = client.shutdown(grace).await;
-    ended(client, told.is_ok().then_some(grace)).await
-}
-
-/// The same, of one that was told to leave with this grace; `None`: it did not hear.
-pub(crate) async fn ended(client: WardenClient, told: Option<Duration>) -> std::io::Result<Gone> {
+/// Waits until the tree of a warden is proven gone: one that was `told` to leave has a moment for it.
+pub(crate) async fn ended(client: WardenClient, told: bool) -> std::io::Result<Gone> {
     let proof = client.proof().clone();
     drop(client);
-    let patience = told.map_or(Duration::ZERO, |grace| grace + Duration::from_secs(2));
+    let patience = if told { LEAVES_WITHIN } else { Duration::ZERO };
     if tokio::time::timeout(patience, proof.warden_dead()).await.is_err() {
         proof.kill_warden()?;
     }
     proof.tree_gone().await
+}
+
+/// Forwards what a warden says; when its connection ends, waits for the proof of its death.
+async fn listen(client: WardenClient, mut notices: Notices, io: Io) {
+    let proof = client.proof().clone();
+    drop(client);
+    let mut reaper_dead = std::pin::pin!(proof.reaper_dead());
+    // What a warden said before it died is still read; one that hangs says nothing more, and never closes its connection.
+    let mut rest: Option<tokio::time::Instant> = None;
+    loop {
+        let notice = tokio::select! {
+            biased;
+            notice = notices.recv() => notice,
+            () = &mut reaper_dead, if rest.is_none() => {
+                rest = Some(tokio::time::Instant::now() + READ_OUT_WITHIN);
+                continue;
+            }
+            () = tokio::time::sleep_until(rest.unwrap_or_else(tokio::time::Instant::now)), if rest.is_some() => None,
+        };
+        let Some(notice) = notice else { break };
+        match notice {
+            Notice::Event(event) => {
+                if !io.send(Input::Warden(WardenInput::Event(event))).await {
+                    return;
+                }
+            }
+            Notice::Gone => break,
+        }
+    }
+    if !io.send(Input::Warden(WardenInput::Disconnected)).await {
+        return;
+    }
+    let mut dead = proof.tree_gone().await;
+    // What stays without proof stays held: a table of processes that could not be read just now is asked again.
+    for _again in 0..PROOFS {
+        let Err(e) = &dead else { break };
+        tracing::warn!("looking for what the warden left: {e}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        dead = proof.tree_gone().await;
+    }
+    io.send(Input::Warden(WardenInput::Dead(dead))).await;
+}
+
+fn not_started(error: WardenError) -> NotStarted {
+    match error {
+        WardenError::Refused(Refusal::Machine { why }) => NotStarted::Machine(why),
+        // It may stay full, or be long in leaving: without a pause its runs would be claimed again at once.
+        WardenError::Refused(why @ (Refusal::Full { .. } | Refusal::ShuttingDown)) => {
+            NotStarted::Machine(why.to_string())
+        }
+        WardenError::TooLong(length) => NotStarted::Invalid(format!(
+            "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is large \
+             into a file or a table, and give its name"
+        )),
+        WardenError::Refused(Refusal::Invalid { why }) => {
+            NotStarted::Invalid(format!("the warden refuses it: {why}"))
+        }
+        error => NotStarted::Refused(error.to_string()),
+    }
 }

@@ -1,6 +1,6 @@
-//! Keeps the lease: when to renew, until when everything may live, and what a renewal's answer means.
+//! The lease as its holder sees it: when to renew, until when everything may live, and what a renewal's answer means.
 //!
-//! Pure bookkeeping; `agent` sends the statements.
+//! Pure bookkeeping; the keeper sends the statements.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,10 +9,17 @@ use farmhand_core::lease::{BootInstant, LeaseTiming};
 use farmhand_core::retry::full_jitter;
 use farmhand_store::protocol::Attempt;
 
+use super::copies::CopyDetector;
 use farmhand_warden_client::wire::AttemptId;
+
+/// Between SIGTERM and the kernel's timer when the lease runs out.
+pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 
 /// How often a warden that has not confirmed its deadline is told it again.
 const ASK_WARDENS_EVERY: Duration = Duration::from_millis(200);
+
+/// Kernel timer and SIGTERM time of a warden.
+pub(crate) type Deadlines = (BootInstant, BootInstant);
 
 /// Whether to send a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,10 @@ pub struct Lease {
     failures: u32,
     /// Held by our session and unknown here: the claim serial when first seen so.
     suspects: HashMap<Attempt, u64>,
+    slewed: bool,
+    pub(crate) copies: CopyDetector,
+    /// Attempts that the warden ended at the lease's end, of which no event has told.
+    pub(crate) ended: usize,
 }
 
 impl Lease {
@@ -63,6 +74,9 @@ impl Lease {
             again: false,
             failures: 0,
             suspects: HashMap::new(),
+            slewed: false,
+            copies: CopyDetector::default(),
+            ended: 0,
         }
     }
 
@@ -92,9 +106,10 @@ impl Lease {
         now >= self.deadline()
     }
 
-    /// Says whether the machine's clock is slewed, which the deadlines allow for.
-    pub(crate) fn set_slewed(&mut self, slewed: bool) {
+    /// Says whether the machine's clock is slewed, which the deadlines allow for. Whether that is news.
+    pub(crate) fn set_slewed(&mut self, slewed: bool) -> bool {
         self.timing = self.timing.with_slewed_clock(slewed);
+        std::mem::replace(&mut self.slewed, slewed) != slewed
     }
 
     /// What the warden must have confirmed before the next renewal is sent: the deadline of the
