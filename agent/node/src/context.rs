@@ -12,9 +12,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::bell::Bell;
 use crate::config::{AgentConfig, Tunable};
 use crate::memory::Memory;
+use crate::notify::Wake;
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// Whether the database is away, as this agent sees it.
     pub outage: Outage,
     /// Wakes the task that tells people.
-    pub bell: Bell,
+    pub wake: Wake,
     /// Users' tables are looked at on connections of their own, perhaps of another login.
     pub tables_db: Db,
     /// Wakes the task that writes users' rows.

@@ -157,13 +157,13 @@ async fn timetable(
         let job = Job::new_async(when.as_str(), move |_, _| {
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
             Box::pin(async move {
-                let turn = snapshots.run_once(&ctx.db, ctx.bell.can_watch()).await;
+                let turn = snapshots.run_once(&ctx.db, ctx.wake.can_watch()).await;
                 let error = turn.as_ref().err().map(ToString::to_string);
                 if let Ok(Turn::Exposed { slow, watch }) = turn {
                     slow.into_iter()
                         .for_each(|run| ctx.events.emit(Event::RunSlow(run)));
                     if watch.is_some() {
-                        ctx.bell.watch(watch);
+                        ctx.wake.watch(watch);
                     }
                 }
                 ctx.events.emit(Event::Housekeeping {

@@ -3,7 +3,6 @@
 #![warn(unreachable_pub)]
 
 mod agent;
-mod bell;
 pub mod config;
 mod context;
 mod discard;

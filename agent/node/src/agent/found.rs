@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgentError, setup};
+use super::errors::{AgentError, setup};
 use crate::context::Context;
 use crate::session::{self, SUPERSEDED_EVERY};
 use farmhand_warden_client::wire::{AttemptReport, Refusal, Serving};

@@ -1,27 +1,28 @@
 //! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
 
 mod connections;
+mod errors;
 mod found;
 mod opening;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use farmhand_core::lease::{LeaseTiming, Relation};
-use farmhand_core::retry::full_jitter;
+use farmhand_core::lease::LeaseTiming;
 use farmhand_store::logins::{self, Login};
-use farmhand_store::{Db, DbConfig, Note, StoreError, bound, migrate};
+use farmhand_store::{Db, DbConfig, Note, bound, migrate};
 use tokio::sync::{mpsc, oneshot};
 
 use self::connections::Connections;
-use crate::bell::Bell;
+use self::errors::retrying;
+pub use self::errors::{AgentError, setup};
 use crate::config::AgentConfig;
 use crate::context::{Context, Reload};
 use crate::inbox::{Input, SessionHandle};
 use crate::memory::Memory;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, Wake};
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Reporter};
 use crate::row_writer::{self, RowBell};
@@ -29,8 +30,6 @@ use crate::runlog::RunLog;
 use crate::session::SessionEnd;
 use crate::{housekeeping, signals, systemd};
 use farmhand_os::accounts;
-use farmhand_os::clock::boot_now;
-use farmhand_os::random::random;
 use farmhand_policy::Policy;
 use farmhand_policy::trust::Trust;
 use farmhand_telemetry::Health;
@@ -42,49 +41,6 @@ use farmhand_warden_client::{Paths, helper, prepare};
 const INPUTS: usize = 4_096;
 /// Event rows that may wait for the database; more are counted and dropped.
 const EVENT_ROWS: usize = 10_000;
-
-/// Why an agent could not start, or had to stop.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Another agent lives under this address.
-    #[error(
-        "the address {address} belongs to another live agent (session {session}{}); give this one an --address of \
-         its own, or stop the other", holder.map_or("", Relation::of_the_holder)
-    )]
-    AddressTaken {
-        address: String,
-        session: i64,
-        /// Its machine, compared with this one.
-        holder: Option<Relation>,
-    },
-    /// Its warden lives.
-    #[error(
-        "the state directory {} belongs to the node {address}, whose jobs run under session {session}; start this agent \
-         with --address {address}, or with a --state-dir of its own", dir.display()
-    )]
-    StateDirTaken {
-        dir: PathBuf,
-        address: String,
-        session: i64,
-    },
-    /// Its warden obeys a newer agent, or was replaced by that one's.
-    #[error(
-        "a newer agent has taken over the warden of the state directory {}; this one leaves everything to it", dir.display()
-    )]
-    Superseded { dir: PathBuf },
-    #[error("{what}: {why}")]
-    Setup { what: String, why: String },
-}
-
-/// What is wrong with the machine or a setting.
-pub fn setup(what: impl Into<String>, why: impl std::fmt::Display) -> AgentError {
-    AgentError::Setup {
-        what: what.into(),
-        why: why.to_string(),
-    }
-}
 
 /// How an agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +138,7 @@ pub async fn run(
         events,
         memory,
         outage: Outage::default(),
-        bell: Bell::default(),
+        wake: Wake::default(),
         tables_db,
         row_bell,
         timing,
@@ -346,35 +302,4 @@ async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     }
     ctx.events.emit(Event::DatabaseUp { away: None });
     Ok(())
-}
-
-/// Retries with full jitter while the database is out of reach.
-async fn retrying<T, F, Fut>(ctx: &Context, op: &'static str, mut attempt: F) -> Result<T, AgentError>
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = Result<T, StoreError>>,
-{
-    let mut failures = 0u32;
-    loop {
-        match attempt().await {
-            Ok(value) => {
-                if let Some(away) = ctx.outage.end(boot_now()) {
-                    ctx.events.emit(Event::DatabaseUp { away: Some(away) });
-                }
-                return Ok(value);
-            }
-            Err(e) if e.is_permanent() => return Err(e.into()),
-            Err(e) => {
-                // The start is over: a database that is away may stay away for hours, and nobody shall wait for it.
-                systemd::ready("the database is out of reach");
-                if e.is_away() && ctx.outage.begin(boot_now()) {
-                    ctx.events.emit(Event::DatabaseAway);
-                }
-                ctx.events.emit(Event::database_down(op, &e));
-                failures = failures.saturating_add(1);
-                let ceiling = Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10));
-                tokio::time::sleep(Duration::from_millis(50) + full_jitter(ceiling, random())).await;
-            }
-        }
-    }
 }

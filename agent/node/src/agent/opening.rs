@@ -10,8 +10,8 @@ use farmhand_store::protocol::{self, Holder, NodeInfo, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::errors::{AgentError, retrying, setup};
 use super::found::{self, Living};
-use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
 use crate::inbox::Input;

@@ -8,6 +8,7 @@ mod ping;
 mod post;
 mod secrets;
 mod smtp;
+mod wake;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +28,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 pub use ping::{Ping, PingUrl};
 pub use smtp::{Smtp, SmtpTls};
+pub(crate) use wake::Wake;
 
 use crate::context::Context;
 use farmhand_os::random::random;
@@ -35,8 +37,6 @@ use farmhand_telemetry::snapshot::{self, Deadlines};
 
 /// Messages under way at once.
 const AT_ONCE: usize = 8;
-/// One try, from the connection to the answer.
-const LIMIT: Duration = Duration::from_secs(10);
 /// How long a message is left to its sender: longer than a try and the record of it.
 const LEASE: Duration = Duration::from_secs(20);
 /// Tries to record what became of a message while the database is away; then it is sent again.
@@ -132,8 +132,8 @@ impl Worker {
                     }
                     self.send().await
                 }
-                () = ctx.bell.rung.notified() => self.work().await,
-                () = ctx.bell.watch.notified() => self.watch_deadlines().await,
+                () = ctx.wake.rung.notified() => self.work().await,
+                () = ctx.wake.watch.notified() => self.watch_deadlines().await,
                 _ = tick.tick(), if ctx.config.listen.is_none() => self.watch_deadlines().await,
             };
             if let Err(e) = result {
@@ -153,15 +153,15 @@ impl Worker {
     /// Looks for missed deadlines when it is this agent's turn. One that cannot leaves the next turns to others.
     async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
         let looked = self.look_for_missed().await;
-        self.ctx.bell.looked(looked.is_ok());
+        self.ctx.wake.looked(looked.is_ok());
         looked
     }
 
     async fn look_for_missed(&mut self) -> Result<(), StoreError> {
         let every = snapshot::turn(self.ctx.config.snapshot_every);
-        let bell = &self.ctx.bell;
-        let seen = match bell.take_seen() {
-            None if bell.watched.load(Ordering::Relaxed) => {
+        let wake = &self.ctx.wake;
+        let seen = match wake.take_seen() {
+            None if wake.watched.load(Ordering::Relaxed) => {
                 notify::watch(&self.db, &self.ctx.config.address, every).await?
             }
             seen => seen,
@@ -281,7 +281,7 @@ async fn deliver(
                 return Err(format!("{bad:?} is not an address: {why}"));
             }
             let mail = mail::compose(delivery, &smtp.from, &spec.email, Timestamp::now())?;
-            smtp::send(smtp, tls, &spec.email, &mail, LIMIT).await
+            smtp::send(smtp, tls, &spec.email, &mail, post::LIMIT).await
         }
     }
 }
@@ -313,7 +313,7 @@ async fn webhook(
         body: Bytes::from(body.to_string()),
         secrets,
     };
-    post::send(tls, what, LIMIT).await
+    post::send(tls, what, post::LIMIT).await
 }
 
 /// The stored message, and what belongs to this delivery.

@@ -13,7 +13,7 @@ use farmhand_store::notify::{self, Health, Turn};
 use farmhand_store::{Db, StoreError, tls};
 use hyper::Method;
 
-use super::{LIMIT, post, secrets};
+use super::{post, secrets};
 use crate::context::Context;
 use farmhand_telemetry::events::{Event, Told};
 use farmhand_telemetry::snapshot;
@@ -119,7 +119,7 @@ async fn send(ping: &Ping) -> Result<(), String> {
         body: Bytes::new(),
         secrets: post::secrets(&url, &[]),
     };
-    post::send(&tls, what, LIMIT).await
+    post::send(&tls, what, post::LIMIT).await
 }
 
 /// Why the farm does not do its work.

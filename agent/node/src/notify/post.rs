@@ -61,6 +61,9 @@ pub(crate) fn secrets(url: &Url, headers: &[(HeaderName, HeaderValue)]) -> Vec<S
     all
 }
 
+/// One try, from the connection to the answer.
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
+
 /// Sends it; `Err` says in a sentence why it did not arrive, without the URL's path, which may be a secret.
 pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
     let shown = what.url.shown();

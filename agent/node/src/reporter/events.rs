@@ -4,8 +4,7 @@ use farmhand_store::Db;
 use farmhand_store::events::{Event as EventRow, record_events};
 use tokio::time::Instant;
 
-use super::SHIP_EVERY;
-use super::settle::{SLOW_AGAIN, is_slow};
+use super::sets::{SHIP_EVERY, SLOW_AGAIN, is_slow};
 
 /// Event rows written in one statement.
 pub(super) const EVENT_SET: usize = 500;

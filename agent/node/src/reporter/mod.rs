@@ -7,6 +7,7 @@ mod record;
 mod refused;
 mod report;
 mod rows;
+mod sets;
 mod settle;
 mod ship;
 mod starts;
@@ -14,7 +15,6 @@ mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use farmhand_store::Db;
 use farmhand_store::events::Event as EventRow;
@@ -25,6 +25,7 @@ use self::events::{EVENT_SET, EventRows};
 pub(crate) use self::progress::Checkpoints;
 use self::report::Ended;
 pub(crate) use self::report::Report;
+use self::sets::SHIP_EVERY;
 use self::starts::Starts;
 use self::tasks::RecordShippers;
 
@@ -35,8 +36,6 @@ use crate::runlog::RunLog;
 use farmhand_telemetry::events::Events;
 use farmhand_warden_client::wire::AttemptId;
 
-/// Live output reaches the database this often.
-const SHIP_EVERY: Duration = Duration::from_secs(1);
 /// Reports written in one statement.
 const SET: usize = 500;
 /// Tries to record events when the agent leaves.

@@ -11,16 +11,13 @@ use tokio::time::Instant;
 use super::answer::Answer;
 use super::report::{Ended, Followed};
 use super::rows::{finish_row, lose_row, op, retry_row};
-use super::ship::SHIP_SET;
+use super::sets::{SHIP_SET, SLOW_AGAIN, is_slow};
 use super::{Reporter, refused};
 use crate::inbox::Settled;
 use crate::verdict::Verdict;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
-
-/// How long waits what a statement took too long for, or what is broken: while it is tried again, everything else waits.
-pub(super) const SLOW_AGAIN: Duration = Duration::from_secs(30);
 
 impl Reporter {
     /// Ends that had to wait: for open claims, for a statement that took too long, or for somebody who repairs the database.
@@ -182,9 +179,4 @@ impl Reporter {
             answer.give().await;
         }
     }
-}
-
-/// The database did not answer in time. When it is away, the next connection says so.
-pub(super) fn is_slow(error: &StoreError) -> bool {
-    matches!(error, StoreError::TimedOut { .. })
 }

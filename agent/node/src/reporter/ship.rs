@@ -7,13 +7,12 @@ use farmhand_store::logs::{LogChunk, append_log, log_end, trim_log};
 
 use super::Reporter;
 use super::report::Followed;
+use super::sets::SHIP_SET;
 use crate::output::Shipper;
 use crate::runlog::About;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 
-/// Attempts whose output is read together: each brings at most 4 MiB a round.
-pub(super) const SHIP_SET: usize = 16;
 /// Bytes of output in one statement: a slow link has to carry them within the time of a statement. A chunk is smaller.
 const STATEMENT_BYTES: usize = 1 << 20;
 

@@ -7,7 +7,7 @@ use farmhand_store::{Db, LeaseIdentity};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::settle::{SLOW_AGAIN, is_slow};
+use super::sets::{SLOW_AGAIN, is_slow};
 use crate::row_writer::RowBell;
 use farmhand_warden_client::wire::AttemptId;
 

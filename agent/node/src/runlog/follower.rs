@@ -1,6 +1,6 @@
 //! One attempt's output, from its files to whoever takes its lines.
 
-use super::About;
+use super::about::About;
 use super::lines::{Line, Lines};
 use super::socket::Sent;
 use farmhand_warden_client::output::SentFile;

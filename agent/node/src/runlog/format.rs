@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::About;
+use super::about::About;
 use super::lines::Line;
 use crate::output::log_stream;
 use farmhand_warden_client::Stream;

@@ -3,6 +3,7 @@
 //! Lines are read from the attempts' local files, apart from the way into the database: they arrive while the
 //! database is away, and nothing waits for whoever takes them.
 
+mod about;
 mod follower;
 mod format;
 #[doc(hidden)]
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+pub(crate) use self::about::About;
 use self::follower::{Follower, Passed};
 pub use self::format::Format;
 use self::format::Writer;
@@ -41,17 +43,6 @@ pub struct RunLogConfig {
     pub format: Format,
     /// The Unix socket of journald or syslog.
     pub socket: PathBuf,
-}
-
-/// The attempt that lines are of.
-#[derive(Clone, Debug)]
-pub(crate) struct About {
-    pub id: AttemptId,
-    pub job_id: String,
-    pub traceparent: String,
-    pub parent_run: Option<i64>,
-    /// Its directory, where its output lies.
-    pub dir: PathBuf,
 }
 
 enum Order {

@@ -11,11 +11,10 @@ use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Event as WardenEvent, KillReason};
 
 use super::attempts::Follows;
-use super::end::Next;
 use super::lease::Due;
 use super::leaving::Step;
 use super::poll::OVERDUE_AFTER;
-use super::turn::Session;
+use super::turn::{Next, Session};
 use crate::inbox::{Settled, WardenInput};
 use crate::signals::Signal;
 use crate::systemd;
@@ -75,10 +74,7 @@ impl Session {
                 let drain = draining.then_some(drain_until);
                 self.leaving.ordered(io, cordoned, drain, db_now, now);
                 for wanted in held.iter().filter(|h| h.cancel) {
-                    attempts.cancel(AttemptId {
-                        run_id: wanted.run_id,
-                        attempt: wanted.attempt,
-                    });
+                    attempts.cancel(wanted.run_id, wanted.attempt);
                 }
                 let held = held.iter().map(|h| Attempt {
                     run_id: h.run_id,
@@ -137,7 +133,7 @@ impl Session {
         }
         self.database.seen(io, &poll.database);
         let exposes = io.ctx.config.listen.map(|_| io.ctx.config.snapshot_every);
-        io.ctx.bell.polled(&poll, exposes);
+        io.ctx.wake.polled(&poll, exposes);
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
         let overdue = (poll.earliest_next_run).is_some_and(|at| at + OVERDUE_AFTER <= poll.db_now);
         scheduling.polled(io, &poll, from.is_some(), overdue);
@@ -149,10 +145,7 @@ impl Session {
             scheduling.hint_gated(io, at, &self.database.clock, received);
         }
         for wanted in poll.cancels {
-            self.attempts.cancel(AttemptId {
-                run_id: wanted.run_id,
-                attempt: wanted.attempt,
-            });
+            self.attempts.cancel(wanted.run_id, wanted.attempt);
         }
         let drain = poll.draining.then_some(poll.drain_until);
         (self.leaving).ordered(io, poll.cordoned, drain, poll.db_now, received);

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use farmhand_core::lease::Database;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_store::protocol::{self, Closed};
 use farmhand_telemetry::events::Event;
@@ -12,7 +11,7 @@ use farmhand_warden_client::WardenClient;
 use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Serving};
 
 use super::attempts::SUPERSEDED_EVERY;
-use super::turn::Session;
+use super::turn::{Next, Session, SessionEnd};
 use crate::discard::discard;
 use crate::inbox::{Input, WardenInput};
 use crate::reporter::Report;
@@ -20,36 +19,6 @@ use crate::systemd;
 
 /// A warden that lives answers within milliseconds, and the connection of one that is dead is closed; a stopped one does neither.
 const HEARD_OUT_WITHIN: Duration = Duration::from_millis(300);
-
-/// Why a session's loop returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionEnd {
-    /// Expired by another agent: open a new one.
-    Lost,
-    /// A newer agent has the warden: touch nothing, leave.
-    Superseded,
-    /// Closed; nothing runs here.
-    Closed,
-    /// The jobs go on under the warden for the next agent to adopt.
-    HandedOver,
-}
-
-/// What a decision leaves to be waited for.
-pub(super) enum Next {
-    Go,
-    /// Another agent expired the session.
-    Lost,
-    /// A newer agent has the warden.
-    Superseded,
-    /// Somebody else uses this very session, it seems: a copy of this machine.
-    Shared {
-        database: Box<Database>,
-        renewals: i64,
-    },
-    /// The jobs are the next agent's, unless the machine goes down.
-    HandOver,
-    Close,
-}
 
 impl Session {
     /// The end of the session, if it comes to that.

@@ -12,10 +12,9 @@ mod scheduling;
 mod turn;
 
 pub(crate) use attempts::{SUPERSEDED_EVERY, StartBackoff, WardenLink, ended};
-pub(crate) use end::SessionEnd;
 pub(crate) use io::Io;
 pub(crate) use poll::challenge_after;
 #[cfg(test)]
 pub(crate) use poll::tests as polls;
 pub(crate) use scheduling::{AT_ONCE, skips};
-pub(crate) use turn::Session;
+pub(crate) use turn::{Session, SessionEnd};

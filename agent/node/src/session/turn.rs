@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::document::from_millis;
-use farmhand_core::lease::BootInstant;
+use farmhand_core::lease::{BootInstant, Database};
 use farmhand_os::alarm::Sleeper;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Serving};
@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 
 use super::attempts::{Attempts, WardenLink};
 use super::database::KnownDatabase;
-use super::end::{Next, SessionEnd};
 use super::io::Io;
 use super::lease::{LEASE_GRACE, Lease};
 use super::leaving::Leaving;
@@ -24,6 +23,36 @@ use super::poll::FailureDetector;
 use super::scheduling::Scheduling;
 use crate::inbox::Input;
 use crate::systemd;
+
+/// Why a session's loop returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// Expired by another agent: open a new one.
+    Lost,
+    /// A newer agent has the warden: touch nothing, leave.
+    Superseded,
+    /// Closed; nothing runs here.
+    Closed,
+    /// The jobs go on under the warden for the next agent to adopt.
+    HandedOver,
+}
+
+/// What a decision leaves to be waited for.
+pub(super) enum Next {
+    Go,
+    /// Another agent expired the session.
+    Lost,
+    /// A newer agent has the warden.
+    Superseded,
+    /// Somebody else uses this very session, it seems: a copy of this machine.
+    Shared {
+        database: Box<Database>,
+        renewals: i64,
+    },
+    /// The jobs are the next agent's, unless the machine goes down.
+    HandOver,
+    Close,
+}
 
 /// One session's whole state.
 pub(crate) struct Session {

@@ -81,7 +81,8 @@ impl Attempts {
     }
 
     /// Somebody wants its end.
-    pub(crate) fn cancel(&mut self, id: AttemptId) {
+    pub(crate) fn cancel(&mut self, run_id: i64, attempt: i32) {
+        let id = AttemptId { run_id, attempt };
         let Some(attempt) = self.by_id.get_mut(&id) else {
             return;
         };

@@ -142,21 +142,17 @@ impl KnownDatabase {
 /// agent's own connections: what fails with a login for rows is told of the job.
 fn answer<'a>(io: &Io, input: &'a Input) -> Option<(&'static str, Unanswered, Option<&'a StoreError>)> {
     let rows_login = io.ctx.config.rows_database_url.is_some();
-    Some(match input {
-        Input::Renewed { result, .. } => ("renew", Unanswered::Outage, result.as_ref().err()),
-        Input::Polled { result, .. } => ("poll", Unanswered::Outage, result.as_ref().err()),
-        Input::JobsLoaded { result, .. } => ("jobs_since", Unanswered::Slow, result.as_ref().err()),
-        Input::OverdueLoaded(result) => ("overdue", Unanswered::Slow, result.as_ref().err()),
-        Input::Fired { result, .. } => ("fire", Unanswered::Slow, result.as_ref().err()),
-        Input::Claimed { result, .. } => {
-            let error = result.as_ref().err().map(|partial| &partial.error);
-            ("claim", Unanswered::Slow, error)
-        }
-        Input::Dispatched { result, .. } if !rows_login => {
-            ("dispatch_rows", Unanswered::Slow, result.as_ref().err())
-        }
-        Input::Triggered(result) => ("settle", Unanswered::Slow, result.as_ref().err()),
-        Input::RefusalsForgotten(result) => ("forget_refusals", Unanswered::Slow, result.as_ref().err()),
+    let (op, error) = match input {
+        Input::Renewed { result, .. } => return Some(("renew", Unanswered::Outage, result.as_ref().err())),
+        Input::Polled { result, .. } => return Some(("poll", Unanswered::Outage, result.as_ref().err())),
+        Input::JobsLoaded { result, .. } => ("jobs_since", result.as_ref().err()),
+        Input::OverdueLoaded(result) => ("overdue", result.as_ref().err()),
+        Input::Fired { result, .. } => ("fire", result.as_ref().err()),
+        Input::Claimed { result, .. } => ("claim", result.as_ref().err().map(|partial| &partial.error)),
+        Input::Dispatched { result, .. } if !rows_login => ("dispatch_rows", result.as_ref().err()),
+        Input::Triggered(result) => ("settle", result.as_ref().err()),
+        Input::RefusalsForgotten(result) => ("forget_refusals", result.as_ref().err()),
         _ => return None,
-    })
+    };
+    Some((op, Unanswered::Slow, error))
 }

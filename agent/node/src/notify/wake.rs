@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// Rung by the session's polls.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct Wake {
     pub(crate) rung: Notify,
     /// Missed deadlines are to be looked for now.
     pub(crate) watch: Notify,
@@ -24,7 +24,7 @@ pub(crate) struct Bell {
     failed: AtomicBool,
 }
 
-impl Bell {
+impl Wake {
     /// The agent that exposes the farm's gauges looks for missed deadlines, once in `every`. When it is overdue, this agent looks.
     /// `None`: this agent never exposes them, and looks by its own clock.
     pub(crate) fn polled(&self, poll: &Poll, every: Option<Duration>) {
@@ -74,10 +74,10 @@ mod tests {
 
     /// Whether it is this agent's turn, so long after somebody last looked.
     async fn looks(since: Option<i64>, every: Option<Duration>) -> bool {
-        let (bell, mut poll) = (Bell::default(), poll(1, 1, true, 30_000));
+        let (wake, mut poll) = (Wake::default(), poll(1, 1, true, 30_000));
         poll.watched_at = since.map(|s| poll.db_now - SignedDuration::from_secs(s));
-        bell.polled(&poll, every);
-        tokio::time::timeout(Duration::ZERO, bell.watch.notified())
+        wake.polled(&poll, every);
+        tokio::time::timeout(Duration::ZERO, wake.watch.notified())
             .await
             .is_ok()
     }
@@ -94,11 +94,11 @@ mod tests {
 
     #[test]
     fn an_agent_that_could_not_look_for_missed_deadlines_takes_no_turn_until_it_can() {
-        let bell = Bell::default();
-        assert!(bell.can_watch());
-        bell.looked(false);
-        assert!(!bell.can_watch());
-        bell.looked(true);
-        assert!(bell.can_watch());
+        let wake = Wake::default();
+        assert!(wake.can_watch());
+        wake.looked(false);
+        assert!(!wake.can_watch());
+        wake.looked(true);
+        assert!(wake.can_watch());
     }
 }
