@@ -309,7 +309,9 @@ async fn a_node_waits_for_the_epoch_and_for_its_last_session_side_by_side() {
     farm.sql = farm.database.client().await;
     let memory = farm.agents[0].state_dir.join("memory/database.json");
     std::fs::remove_file(memory).expect("a memory");
-    let restarted: f64 = farm.value("SELECT extract(epoch FROM clock_timestamp())::float8").await;
+    let restarted: f64 = farm
+        .value("SELECT extract(epoch FROM clock_timestamp())::float8")
+        .await;
     farm.agents[0].spawn();
     one(&farm).await;
     let epoch = "SELECT extract(epoch FROM max(opened_at))::float8 FROM farmhand.epoch";
@@ -317,6 +319,9 @@ async fn a_node_waits_for_the_epoch_and_for_its_last_session_side_by_side() {
     let (epoch, session): (f64, f64) = (farm.value(epoch).await, farm.value(session).await);
     let (closed, after) = (epoch - restarted, session - epoch);
     assert!(closed > TTL.as_secs_f64(), "claims were opened after {closed} s");
-    assert!(after < TTL.as_secs_f64() / 2.0, "the session was opened {after} s after claims were");
+    assert!(
+        after < TTL.as_secs_f64() / 2.0,
+        "the session was opened {after} s after claims were"
+    );
     farm.check().await;
 }

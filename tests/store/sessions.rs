@@ -26,7 +26,12 @@ async fn a_second_incarnation_under_an_open_address_is_told_who_holds_it() {
         .await
         .unwrap();
     let renewals = farm.renewals("a").await;
-    let server = farm.sql.query_one("SELECT farmhand.server()", &[]).await.unwrap().get(0);
+    let server = farm
+        .sql
+        .query_one("SELECT farmhand.server()", &[])
+        .await
+        .unwrap()
+        .get(0);
     assert_eq!(
         other,
         Opened::Taken(Holder {

@@ -84,7 +84,9 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
     if let Some((session,)) = row {
         return Ok(Opened::Session(session));
     }
-    let row: Option<(Holder, bool)> = db.row(stmt!("open_taken"), &[(&node.address, Type::TEXT)]).await?;
+    let row: Option<(Holder, bool)> = db
+        .row(stmt!("open_taken"), &[(&node.address, Type::TEXT)])
+        .await?;
     Ok(match row {
         Some((holder, true)) => Opened::Taken(holder),
         row => Opened::Closed(row.map(|(holder, _)| holder)),
