@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::due_now;
 use super::jobs::{no_job, spec};
 use super::runs::{disabled, may_run, observes};
-use crate::{Kind, Refusal, moment};
+use crate::{Refusal, moment};
 
 /// Instants looked at by one command.
 const LOOKED_AT: usize = 1_000_000;
@@ -43,7 +43,7 @@ impl Plan {
             return Ok(count);
         }
         let what = format!("{count} runs would be made, more than {max}");
-        Err(Refusal::new(Kind::Refused, what).next("take a shorter stretch, or raise max"))
+        Err(Refusal::refused(what).next("take a shorter stretch, or raise max"))
     }
 
     /// The instants that may have been run already and get no run, in words.
@@ -81,11 +81,10 @@ pub async fn plan(
     let of = spec(row)?;
     let (schedule, policy) = due::compile(&row.job_id, &of).map_err(due_now::unusable)?;
     if !schedule.has_instants() {
-        return Err(Refusal::new(
-            Kind::Refused,
-            format!("{} has no instants to make up for", row.job_id),
-        )
-        .next("`farmhand job run` runs it now"));
+        return Err(
+            Refusal::refused(format!("{} has no instants to make up for", row.job_id))
+                .next("`farmhand job run` runs it now"),
+        );
     }
     let zone = schedule.timezone();
     let from = moment("--from", from, zone)?;
@@ -113,10 +112,9 @@ pub async fn plan(
             looking(looked, at);
         }
         if looked == LOOKED_AT {
-            return Err(Refusal::new(
-                Kind::Refused,
-                format!("more than {LOOKED_AT} instants lie between --from and --to"),
-            )
+            return Err(Refusal::refused(format!(
+                "more than {LOOKED_AT} instants lie between --from and --to"
+            ))
             .next("take a shorter stretch"));
         }
         match due::skipped_at(&policy, at) {
@@ -140,7 +138,7 @@ pub async fn plan(
 pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i64>, Refusal> {
     let name = &row.job_id;
     let answer = backfill(db, name, row.rev, &plan.missing, by).await?;
-    let refused = |what: String| Refusal::new(Kind::Refused, what);
+    let refused = |what: String| Refusal::refused(what);
     match answer {
         Backfilled::Done { run_ids } => Ok(run_ids),
         Backfilled::Changed => {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{Kind, Refusal, jobs as job, runs};
+use crate::{Refusal, jobs as job, runs};
 
 /// Runs that one choice looks through, as `farmhand run ls` does.
 const LOOKED_THROUGH: i64 = 20 * SCANNED;
@@ -259,7 +259,7 @@ impl Chosen {
         let n = found.runs.len();
         let what =
             format!("of the newest {looked} runs {n} match, and there are older ones; nothing was done");
-        Err(Refusal::new(Kind::Refused, what)
+        Err(Refusal::refused(what)
             .why("so many runs are looked through at once")
             .next("name a time with since and until, or the runs by number"))
     }
@@ -342,11 +342,8 @@ impl Newest {
 }
 
 fn too_many(most: usize) -> Refusal {
-    Refusal::new(
-        Kind::Refused,
-        format!("these are more than {most} runs; nothing was done"),
-    )
-    .next("choose fewer, by job, node, label, param, since or until")
+    Refusal::refused(format!("these are more than {most} runs; nothing was done"))
+        .next("choose fewer, by job, node, label, param, since or until")
 }
 
 /// These numbers, each once: a run that is named twice must not run again twice.

@@ -11,7 +11,7 @@ use farmhand_store::{Db, epochs, reading};
 use jiff::Timestamp;
 
 use super::jobs as job;
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// How often a change is computed anew because a job became due meanwhile.
 pub const TRIES: usize = 10;
@@ -43,9 +43,7 @@ pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
     }
     let fired = fire(db, &fires).await?;
     if fired.len() < fires.len() && !epochs::newest(db).await?.open {
-        return Err(Refusal::new(
-            Kind::Refused,
-            "claims are closed: what is due already has to be fired before the change",
+        return Err(Refusal::refused("claims are closed: what is due already has to be fired before the change",
         )
         .next("try again when they are open, or `farmhand job pause` it first; `farmhand epoch` says why they are closed"));
     }
@@ -95,17 +93,14 @@ pub fn after_pause(
 
 /// A stored definition that this version cannot schedule.
 pub fn unusable(error: due::CompileError) -> Refusal {
-    Refusal::new(
-        Kind::Refused,
-        "a stored definition cannot be scheduled by this version",
-    )
-    .why(error)
-    .next("apply the job again with this version")
+    Refusal::refused("a stored definition cannot be scheduled by this version")
+        .why(error)
+        .next("apply the job again with this version")
 }
 
 /// A job that is always due.
 pub fn busy(name: &str) -> Refusal {
-    Refusal::new(Kind::Refused, format!("{name} could not be changed"))
+    Refusal::refused(format!("{name} could not be changed"))
         .why("each time it was looked at, it had just become due")
         .next("try again")
 }

@@ -4,7 +4,7 @@ use farmhand_core::lease::{FENCE_BITS, MAX_REMEMBERED_EPOCH};
 use farmhand_store::Db;
 use farmhand_store::epochs::{self, Epoch};
 
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// No memory of a farm has such a fence.
 const BEYOND: i64 = (MAX_REMEMBERED_EPOCH + 1) << FENCE_BITS;
@@ -22,16 +22,15 @@ pub fn floor(shown: &Epoch, above: Option<i64>) -> Result<i64, Refusal> {
             .next("give the highest FARMHAND_FENCE that your targets have stored"));
     }
     if above <= (shown.epoch << FENCE_BITS) + shown.fence {
-        return Err(Refusal::new(
-            Kind::Refused,
-            format!("every next fence is above {above} already"),
-        )
-        .why(format!(
-            "the newest epoch is {}; its fences are above {}",
-            shown.epoch,
-            shown.epoch << FENCE_BITS
-        ))
-        .next("nothing needs to be done; without --above a new epoch is made anyway"));
+        return Err(
+            Refusal::refused(format!("every next fence is above {above} already"))
+                .why(format!(
+                    "the newest epoch is {}; its fences are above {}",
+                    shown.epoch,
+                    shown.epoch << FENCE_BITS
+                ))
+                .next("nothing needs to be done; without --above a new epoch is made anyway"),
+        );
     }
     Ok(epoch)
 }
@@ -54,13 +53,10 @@ pub fn bump_danger(shown: &Epoch, floor: i64) -> String {
 /// 4 when another was made meanwhile.
 pub async fn bump(db: &Db, shown: &Epoch, floor: i64, by: &str) -> Result<i64, Refusal> {
     epochs::bump(db, shown.id, floor, by).await?.ok_or_else(|| {
-        Refusal::new(
-            Kind::Refused,
-            format!(
-                "epoch {} is not the newest any more; nothing was done",
-                shown.epoch
-            ),
-        )
+        Refusal::refused(format!(
+            "epoch {} is not the newest any more; nothing was done",
+            shown.epoch
+        ))
         .next("look again with `farmhand epoch`")
     })
 }
@@ -68,6 +64,7 @@ pub async fn bump(db: &Db, shown: &Epoch, floor: i64, by: &str) -> Result<i64, R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Kind;
 
     fn shown() -> Epoch {
         serde_json::from_value(serde_json::json!({
@@ -81,12 +78,7 @@ mod tests {
 
     #[test]
     fn the_next_epoch_is_above_what_targets_have_seen() {
-        let of = |above| {
-            floor(&shown(), Some(above)).map_err(|refusal| match refusal {
-                Refusal::Said { kind, .. } => kind,
-                Refusal::Store(error) | Refusal::Partly { error, .. } => panic!("{error}"),
-            })
-        };
+        let of = |above| floor(&shown(), Some(above)).map_err(|refusal| refusal.kind);
         assert_eq!(floor(&shown(), None).ok(), Some(0));
         assert_eq!(
             of((5 << FENCE_BITS) + 101),

@@ -8,7 +8,7 @@ use farmhand_store::reading;
 use jiff::Timestamp;
 
 use super::due_now;
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// Every job, however many there are.
 ///
@@ -55,8 +55,8 @@ pub async fn known(db: &Db, name: &str) -> Result<(), Refusal> {
 
 /// What is said of a name that no job has: with the job that may be meant.
 pub async fn no_job(db: &Db, name: &str) -> Refusal {
-    let failure = Refusal::new(Kind::NotFound, format!("there is no job {name}"))
-        .next("`farmhand job ls` shows the jobs");
+    let failure =
+        Refusal::not_found(format!("there is no job {name}")).next("`farmhand job ls` shows the jobs");
     let all = match all(db).await {
         Ok(all) => all,
         Err(error) => return error,
@@ -73,12 +73,9 @@ pub async fn no_job(db: &Db, name: &str) -> Refusal {
 /// When a newer version wrote it.
 pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
     serde_json::from_value(job.spec.clone()).map_err(|error| {
-        Refusal::new(
-            Kind::Refused,
-            format!("the definition of {} cannot be read", job.job_id),
-        )
-        .why(error)
-        .next("a newer version may have applied it: use that one")
+        Refusal::refused(format!("the definition of {} cannot be read", job.job_id))
+            .why(error)
+            .next("a newer version may have applied it: use that one")
     })
 }
 

@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 pub use bulk::{BulkAction, Chosen, Picked};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
-pub use refusal::{Asker, Kind, MEANWHILE, Refusal, of_store};
+pub use refusal::{Asker, Exit, Kind, MEANWHILE, Refusal};
 
 use farmhand_core::text::shell_word;
 

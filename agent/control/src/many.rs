@@ -111,7 +111,7 @@ fn stopped(bulk: BulkAction, done: usize, of: usize, error: StoreError) -> Refus
             "{done} of {of} runs had been run again: look at the newest runs before you choose the rest"
         ),
     };
-    Refusal::Partly { done, error }
+    Refusal::from(error).why(done)
 }
 
 /// Most runs of one request, which is answered within the time that a client waits: those that are cancelled are so in sets, and
@@ -216,7 +216,7 @@ async fn runnable(db: &Db, items: Vec<Picked>) -> Result<(Vec<Picked>, Vec<Picke
     let (mut stopped, mut why) = (BTreeSet::new(), None);
     for name in &jobs {
         match job::one(db, name).await.and_then(|row| runs::may_run(&row)) {
-            Err(refusal @ Refusal::Said { .. }) => {
+            Err(refusal) if refusal.cause().is_none() => {
                 stopped.insert((*name).to_owned());
                 why.get_or_insert(refusal);
             }

@@ -7,7 +7,7 @@ use farmhand_store::reading::{self, NodeItem};
 use farmhand_store::{Db, Severity};
 use serde_json::json;
 
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// The node of an address.
 ///
@@ -19,16 +19,13 @@ pub async fn one(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
 
 /// What is said of an address that no node has.
 pub(crate) fn no_node(address: &str) -> Refusal {
-    Refusal::new(
-        Kind::NotFound,
-        format!("there is no node with the address {address}"),
-    )
-    .next("`farmhand node ls` shows the addresses")
+    Refusal::not_found(format!("there is no node with the address {address}"))
+        .next("`farmhand node ls` shows the addresses")
 }
 
 /// What is said of a name that no pool has.
 pub(crate) fn no_pool(name: &str) -> Refusal {
-    Refusal::new(Kind::NotFound, format!("there is no pool {name}")).next(format!(
+    Refusal::not_found(format!("there is no pool {name}")).next(format!(
         "`farmhand pool ls` shows the pools; [pool.{name}] in a job file makes one"
     ))
 }
@@ -42,7 +39,7 @@ pub async fn leased(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
     if node.open {
         return Ok(node);
     }
-    Err(Refusal::new(Kind::Refused, format!("{address} holds no lease"))
+    Err(Refusal::refused(format!("{address} holds no lease"))
         .why(format!("its session {} has ended already", node.session)))
 }
 
@@ -80,18 +77,12 @@ async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>,
     }
     let node = one(db, address).await?;
     Err(if node.open && node.session == session {
-        Refusal::new(
-            Kind::Refused,
-            format!("the lease of {address} could not be released"),
-        )
-        .why("claims are closed")
-        .next("`farmhand epoch` says why, and how to open them")
+        Refusal::refused(format!("the lease of {address} could not be released"))
+            .why("claims are closed")
+            .next("`farmhand epoch` says why, and how to open them")
     } else {
-        Refusal::new(
-            Kind::Refused,
-            format!("session {session} of {address} has ended meanwhile"),
-        )
-        .next("look again with `farmhand lease ls`")
+        Refusal::refused(format!("session {session} of {address} has ended meanwhile"))
+            .next("look again with `farmhand lease ls`")
     })
 }
 

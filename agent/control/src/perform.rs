@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
 use super::{Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
-use crate::{Kind, Picked, Refusal};
+use crate::{Picked, Refusal};
 use farmhand_core::text::{span, time};
 
 /// Largest size of a pool.
@@ -362,7 +362,7 @@ async fn release(
     let danger = release_danger(&node);
     if commit && confirm != Some(address) {
         return Err(
-            Refusal::new(Kind::Refused, format!("the lease of {address} was not released"))
+            Refusal::refused(format!("the lease of {address} was not released"))
                 .why(danger)
                 .next("if you know that the node's processes are dead, confirm with the node's address"),
         );

@@ -1,29 +1,108 @@
 //! Why something was not done: an error for people, whoever asked.
 
 use std::fmt;
+use std::process::ExitCode;
 
+use farmhand_core::document::{Located, Mistakes};
 use farmhand_store::StoreError;
 
 /// What becomes of the farm while its database is away. The one place where this is said.
 pub const MEANWHILE: &str = "while the database is away nothing new starts, and running jobs go on until the lease of their node ends";
 
-/// What sort of error it is: the command line makes an exit code of it, the API a status.
+/// The exit codes that scripts lean on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Ok = 0,
+    Error = 1,
+    Usage = 2,
+    NotFound = 3,
+    Refused = 4,
+    /// The database is out of reach.
+    Unreachable = 5,
+    /// The database, or the machine, denies it.
+    Denied = 6,
+    RunFailed = 10,
+    RunTimedOut = 11,
+    RunCancelled = 12,
+    RunSkipped = 13,
+    /// `job diff --exit-code`.
+    Differs = 14,
+    WaitExpired = 124,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What sort of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request itself is wrong.
     Usage,
-    /// There is no such job, run, node or pool.
-    NotFound,
-    /// It conflicts with the current state.
-    Refused,
+    /// No token, or none that is good.
+    Unauthenticated,
     /// The caller lacks a right.
     Denied,
+    /// There is no such job, run, node or pool.
+    NotFound,
+    /// The path does not take the method.
+    Method,
+    /// The request came too slowly.
+    Late,
+    /// It conflicts with the current state.
+    Refused,
+    TooLarge,
+    /// The body is not JSON.
+    NotJson,
+    /// Job files with mistakes.
+    Mistakes,
+    TooMany,
     /// The database does not answer, or takes no writes.
     Away,
-    /// It takes too long.
+    /// Whoever is to do it is busy, or it takes too long.
     Slow,
     /// Something is broken.
     Broken,
+}
+
+impl Kind {
+    /// The type of a problem document, its HTTP status, and the exit code of a command.
+    const fn row(self) -> (&'static str, u16, Exit) {
+        match self {
+            Self::Usage => ("urn:farmhand:bad-request", 400, Exit::Usage),
+            Self::Unauthenticated => ("urn:farmhand:unauthenticated", 401, Exit::Denied),
+            Self::Denied => ("urn:farmhand:forbidden", 403, Exit::Denied),
+            Self::NotFound => ("urn:farmhand:not-found", 404, Exit::NotFound),
+            Self::Method => ("urn:farmhand:method-not-allowed", 405, Exit::Usage),
+            Self::Late => ("urn:farmhand:too-slow", 408, Exit::Unreachable),
+            Self::Refused => ("urn:farmhand:refused", 409, Exit::Refused),
+            Self::TooLarge => ("urn:farmhand:too-large", 413, Exit::Usage),
+            Self::NotJson => ("urn:farmhand:unsupported-media-type", 415, Exit::Usage),
+            Self::Mistakes => ("urn:farmhand:mistakes", 422, Exit::Usage),
+            Self::TooMany => ("urn:farmhand:too-many-requests", 429, Exit::Unreachable),
+            Self::Away | Self::Slow => ("urn:farmhand:unavailable", 503, Exit::Unreachable),
+            Self::Broken => ("urn:farmhand:internal", 500, Exit::Error),
+        }
+    }
+
+    /// The type of a problem document; programs go by it.
+    pub const fn urn(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        self.row().1
+    }
+
+    /// What a command exits with.
+    pub const fn exit(self) -> Exit {
+        self.row().2
+    }
 }
 
 /// Who asks the database. What one lacks who is denied something depends on it.
@@ -69,35 +148,30 @@ const AGENTS_LOG: &str = "the agent's log says why; `farmhand doctor` on its mac
 
 /// Why something was not done.
 #[derive(Debug)]
-pub enum Refusal {
-    /// The database failed, or says no; what to do about that is for each caller to say.
-    Store(StoreError),
-    /// The database failed after a part had been done.
-    Partly {
-        /// What was done, for people.
-        done: String,
-        error: StoreError,
-    },
-    /// What happened, why, and what to do next.
-    Said {
-        /// What sort of error it is.
-        kind: Kind,
-        /// What happened, in one sentence.
-        what: String,
-        /// Reasons, the nearest first.
-        why: Vec<String>,
-        next: Option<String>,
-    },
+pub struct Refusal {
+    pub kind: Kind,
+    /// What happened, in one sentence.
+    pub what: String,
+    /// Reasons, the nearest first.
+    pub why: Vec<String>,
+    /// What to do now.
+    pub next: Option<String>,
+    /// Of job files, each with its place.
+    pub mistakes: Box<[Located]>,
+    /// What the database said, of which each asker is told something else.
+    cause: Option<Box<StoreError>>,
 }
 
 impl Refusal {
     /// A refusal of this kind, without reasons yet.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self::Said {
+        Self {
             kind,
             what: what.into(),
             why: Vec::new(),
             next: None,
+            mistakes: Box::default(),
+            cause: None,
         }
     }
 
@@ -106,27 +180,69 @@ impl Refusal {
         Self::new(Kind::Usage, what)
     }
 
+    /// It makes sense, but not now.
+    pub fn refused(what: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, what)
+    }
+
+    /// Something does not work as it should.
+    pub fn broken(what: impl Into<String>) -> Self {
+        Self::new(Kind::Broken, what)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, what)
+    }
+
+    /// A request of a program cannot be understood.
+    pub fn not_understood(why: impl fmt::Display) -> Self {
+        Self::usage("the request cannot be understood")
+            .why(why)
+            .next("/api/v1/openapi.json says what each route takes")
+    }
+
+    /// What a failure of the database is to `asker`.
+    pub fn of(error: StoreError, asker: Asker) -> Self {
+        let mut refusal = of_store(&error, asker);
+        refusal.cause = Some(Box::new(error));
+        refusal
+    }
+
+    /// The same for another asker: of a failure of the database they are told something else. Reasons that were added stay.
+    #[must_use]
+    pub fn to(mut self, asker: Asker) -> Self {
+        let Some(error) = self.cause.take() else {
+            return self;
+        };
+        let mut refusal = Self::of(*error, asker);
+        // The first is the database's own.
+        refusal.why.extend(self.why.into_iter().skip(1));
+        refusal
+    }
+
+    /// What the database said, where it was the database.
+    pub fn cause(&self) -> Option<&StoreError> {
+        self.cause.as_deref()
+    }
+
     /// Adds a reason.
     #[must_use]
-    pub fn why(mut self, text: impl fmt::Display) -> Self {
-        if let Self::Said { why, .. } = &mut self {
-            why.push(text.to_string());
-        }
+    pub fn why(mut self, why: impl fmt::Display) -> Self {
+        self.why.push(why.to_string());
         self
     }
 
     /// Says what to do now.
     #[must_use]
-    pub fn next(mut self, text: impl Into<String>) -> Self {
-        if let Self::Said { next, .. } = &mut self {
-            *next = Some(text.into());
-        }
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
         self
     }
 }
 
-/// What a failure of the database is to `asker`: what happened, why, and the one next step that its cause asks for.
-pub fn of_store(error: &StoreError, asker: Asker) -> Refusal {
+/// What happened, why, and the one next step that its cause asks for.
+fn of_store(error: &StoreError, asker: Asker) -> Refusal {
     let for_token = asker == Asker::Token;
     let (kind, what, next) = match error {
         StoreError::Denied(_)
@@ -233,6 +349,8 @@ pub fn of_store(error: &StoreError, asker: Asker) -> Refusal {
             "there is no such thing",
             "`farmhand job ls` shows the jobs".to_owned(),
         ),
+        // A function of the schema says it, of what was asked for.
+        StoreError::Refused(why) if for_token => return Refusal::not_understood(why),
         StoreError::Refused(_) => (
             Kind::Refused,
             "the database refuses it",
@@ -248,6 +366,11 @@ pub fn of_store(error: &StoreError, asker: Asker) -> Refusal {
             "the answer took too long",
             "ask for less: a shorter stretch of time, or one job".to_owned(),
         ),
+        // What a defect says of its insides is for the log.
+        StoreError::Sql { .. } | StoreError::Decode { .. } if for_token => {
+            return Refusal::new(Kind::Broken, "internal error")
+                .next("the agent's log says why; it may be a defect worth reporting");
+        }
         StoreError::Sql { .. } | StoreError::Decode { .. } => (
             Kind::Broken,
             "the database answered with an error",
@@ -264,12 +387,35 @@ pub fn of_store(error: &StoreError, asker: Asker) -> Refusal {
         | StoreError::Refused(why) => why.clone(),
         other => other.to_string(),
     };
-    Refusal::new(kind, what).why(why).next(next)
+    let refusal = Refusal::new(kind, what).next(next);
+    // Where the database is, and what it says, is not for everybody.
+    let hidden = for_token && matches!(kind, Kind::Away | Kind::Slow);
+    if hidden { refusal } else { refusal.why(why) }
 }
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        Self::of(error, Asker::Person)
+    }
+}
+
+/// Mistakes of job files that are told at most.
+const MISTAKES: usize = 1_000;
+
+/// Job files that cannot be applied as they are.
+impl From<Mistakes> for Refusal {
+    fn from(mistakes: Mistakes) -> Self {
+        let title = match mistakes.len() {
+            1 => "the job files have a mistake".to_owned(),
+            n if n > MISTAKES => {
+                format!("the job files have {n} mistakes, of which these are the first {MISTAKES}")
+            }
+            n => format!("the job files have {n} mistakes"),
+        };
+        Self {
+            mistakes: mistakes.first(MISTAKES).into(),
+            ..Self::new(Kind::Mistakes, title).next("nothing was applied; fix these errors")
+        }
     }
 }
 
@@ -278,14 +424,8 @@ mod tests {
     use super::*;
 
     fn next(error: &StoreError, asker: Asker) -> (Kind, String) {
-        match of_store(error, asker) {
-            Refusal::Said {
-                kind,
-                next: Some(next),
-                ..
-            } => (kind, next),
-            other => panic!("{other:?}"),
-        }
+        let refusal = of_store(error, asker);
+        (refusal.kind, refusal.next.unwrap())
     }
 
     #[test]

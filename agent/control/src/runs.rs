@@ -3,11 +3,11 @@
 use farmhand_store::jobs::{Cancelled, Listed, Retried};
 use farmhand_store::{Db, reading};
 
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// There is no run of that number.
 pub fn no_run(run_id: i64) -> Refusal {
-    Refusal::new(Kind::NotFound, format!("there is no run {run_id}"))
+    Refusal::not_found(format!("there is no run {run_id}"))
         .why("it never existed, its history has expired, or it was a round of a continuous job whose success was merged into a later one's")
         .next("`farmhand run ls` shows the newest runs")
 }
@@ -26,21 +26,18 @@ pub(crate) fn may_run(row: &Listed) -> Result<(), Refusal> {
 
 /// The job must not run.
 pub fn disabled(job: &str) -> Refusal {
-    Refusal::new(Kind::Refused, format!("{job} is not enabled")).next("apply it with enabled = true")
+    Refusal::refused(format!("{job} is not enabled")).next("apply it with enabled = true")
 }
 
 /// Nothing of the job is executed.
 pub fn observes(job: &str) -> Refusal {
-    Refusal::new(
-        Kind::Refused,
-        format!("{job} observes: nothing of it is executed"),
-    )
-    .next("take `observe` out of its job file and apply it")
+    Refusal::refused(format!("{job} observes: nothing of it is executed"))
+        .next("take `observe` out of its job file and apply it")
 }
 
 /// The run must end first.
 pub fn not_final(run_id: i64) -> Refusal {
-    Refusal::new(Kind::Refused, format!("run {run_id} has not ended"))
+    Refusal::refused(format!("run {run_id} has not ended"))
         .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))
 }
 
@@ -57,10 +54,9 @@ pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refus
         Cancelled::Held => Ok(format!(
             "run {run_id} is cancelled when it is freed: the session of its node has ended"
         )),
-        Cancelled::AlreadyFinal(state) => Err(Refusal::new(
-            Kind::Refused,
-            format!("run {run_id} has already ended: {state}"),
-        )),
+        Cancelled::AlreadyFinal(state) => Err(Refusal::refused(format!(
+            "run {run_id} has already ended: {state}"
+        ))),
         Cancelled::NotFound => Err(no_run(run_id)),
     }
 }
@@ -69,24 +65,21 @@ pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refus
 pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
     match retried {
         Retried::Run(new) => Ok(new),
-        Retried::RowLive => Err(Refusal::new(
-            Kind::Refused,
-            format!("another run for the row of run {run_id} has not ended"),
-        )),
-        Retried::NoLines => Err(Refusal::new(
-            Kind::Refused,
-            format!("run {run_id} replayed lines, and none of them is left"),
-        )
+        Retried::RowLive => Err(Refusal::refused(format!(
+            "another run for the row of run {run_id} has not ended"
+        ))),
+        Retried::NoLines => Err(Refusal::refused(format!(
+            "run {run_id} replayed lines, and none of them is left"
+        ))
         .next(format!("`farmhand run items {run_id}` says what became of each"))),
         Retried::NotFinal => Err(not_final(run_id)),
         Retried::NotFound => Err(no_run(run_id)),
         Retried::Disabled => Err(disabled(&format!("the job of run {run_id}"))),
         Retried::Observes => Err(observes(&format!("the job of run {run_id}"))),
-        Retried::NoJob => Err(Refusal::new(
-            Kind::Refused,
-            format!("the job of run {run_id} has been deleted"),
-        )
-        .next("apply its definition again")),
+        Retried::NoJob => Err(
+            Refusal::refused(format!("the job of run {run_id} has been deleted"))
+                .next("apply its definition again"),
+        ),
     }
 }
 

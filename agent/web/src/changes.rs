@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use farmhand_control::{Kind, Refusal};
 use farmhand_store::reading::{Marks, marks};
 use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
@@ -79,13 +80,12 @@ impl Changes {
     pub fn place(&self) -> Result<Place, Problem> {
         match Arc::clone(&self.0.places).try_acquire_owned() {
             Ok(permit) => Ok(Place { _permit: permit }),
-            Err(_) => Err(Problem::new(
-                axum::http::StatusCode::SERVICE_UNAVAILABLE,
-                "this agent serves as many streams as it may",
-            )
-            .detail(format!("{LISTENERS} pages and logs are followed here already"))
-            .hint("close some, or open the page at another agent")
-            .retry_after(30)),
+            Err(_) => {
+                let full = Refusal::new(Kind::Slow, "this agent serves as many streams as it may")
+                    .why(format!("{LISTENERS} pages and logs are followed here already"))
+                    .next("close some, or open the page at another agent");
+                Err(Problem::from(full).retry_after(30))
+            }
         }
     }
 

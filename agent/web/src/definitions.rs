@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
+use farmhand_control::Refusal;
 use farmhand_policy::trust::Trust;
 use farmhand_store::logins::{self, Login};
 use farmhand_store::{Db, DbConfig, StoreError};
 use farmhand_telemetry::events::Events;
 use tokio::sync::OnceCell;
-
-use super::Problem;
 
 /// An operator's login, and what this agent asks of what is applied with it.
 pub struct Definitions {
@@ -49,13 +48,13 @@ impl Definitions {
     ///
     /// # Errors
     /// It is another one, or the database is away.
-    pub(crate) async fn db(&self, farm: &Db) -> Result<&Db, Problem> {
+    pub(crate) async fn db(&self, farm: &Db) -> Result<&Db, Refusal> {
         match self.check(farm).await {
             Ok(()) => Ok(&self.db),
             Err(StoreError::NotReady { why, fix }) => {
-                Err(Problem::refused("this agent cannot change definitions")
-                    .detail(why)
-                    .hint(fix))
+                Err(Refusal::refused("this agent cannot change definitions")
+                    .why(why)
+                    .next(fix))
             }
             Err(error) => Err(error.into()),
         }
@@ -63,11 +62,11 @@ impl Definitions {
 }
 
 /// What an agent without such a login says.
-pub(crate) fn missing() -> Problem {
+pub(crate) fn missing() -> Refusal {
     let setting = Login::Definitions.setting();
-    Problem::refused("this agent changes no definitions")
-        .detail("it was started without a database login for them")
-        .hint(format!(
+    Refusal::refused("this agent changes no definitions")
+        .why("it was started without a database login for them")
+        .next(format!(
             "start it with {setting}, an operator's login; or use `farmhand job apply` with such a login"
         ))
 }

@@ -3,9 +3,10 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use farmhand_control::{Kind, Refusal};
 use tower_http::compression::CompressionLayer;
 
 use super::{App, Problem, ui};
@@ -18,16 +19,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 pub(super) fn dress(router: Router, app: &App) -> Router {
     router
-        .fallback(async || Problem::not_found("there is nothing under this path"))
-        .method_not_allowed_fallback(async || {
-            Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this path does not take this method",
-            )
-        })
+        .fallback(async || refused(Kind::NotFound, "there is nothing under this path"))
+        .method_not_allowed_fallback(async || refused(Kind::Method, "this path does not take this method"))
         .layer(middleware::from_fn_with_state(app.clone(), finish))
         // Not what a stream of events sends, nor what is small.
         .layer(CompressionLayer::new())
+}
+
+fn refused(kind: Kind, what: &str) -> Problem {
+    Refusal::new(kind, what).into()
 }
 
 /// Whether a person with a browser asked, rather than a program.

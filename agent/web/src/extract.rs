@@ -5,6 +5,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use farmhand_control::{Kind, Refusal};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
@@ -54,11 +55,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         match axum::Json::from_request(request, state).await {
             Ok(axum::Json(value)) => Ok(Self(value)),
-            Err(rejection) if rejection.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "the body is not JSON",
-            )
-            .hint("send it with Content-Type: application/json")),
+            Err(rejection) if rejection.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                let refusal = Refusal::new(Kind::NotJson, "the body is not JSON");
+                Err(refusal.next("send it with Content-Type: application/json").into())
+            }
             Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
         }
     }

@@ -4,17 +4,12 @@ use farmhand_control::{Action, Answer, By, perform};
 use farmhand_store::Db;
 use farmhand_store::jobs::Once;
 
-use super::{Exit, Failure, Outcome, out, who};
+use super::{Failure, Outcome, out, who};
 
 /// Does it, and prints what was done.
 pub(super) async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
     let answer = act(db, action, None).await?;
-    if as_json {
-        out::json(&answer);
-    } else {
-        say(&answer);
-    }
-    Ok(Exit::Ok)
+    out::done(as_json, &answer, &out::in_zone(&answer.what))
 }
 
 /// Does it; with a key, once.

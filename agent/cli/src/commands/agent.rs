@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_control::{Asker, of_store};
+use farmhand_control::{Asker, Refusal};
 use farmhand_store::logins::Login;
 use farmhand_store::{DbConfig, PasswordIn, StoreError};
 use serde::Serialize;
@@ -128,7 +128,7 @@ pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
         let of_databases = [database.files(), of(&rows_database), of(&definitions)];
         let files = own_files(args, &env, &config, of_databases);
         privilege::begin(&wanted(&config), name, files)
-            .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
+            .map_err(|why| Failure::broken(format!("--user {name}: {why}")))?;
     }
     // A change of user may have made it visible again.
     hidden()?;
@@ -325,11 +325,11 @@ fn own_files(
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         match error {
-            AgentError::Store(e) => of_store(&e, Asker::Agent).into(),
+            AgentError::Store(e) => Refusal::of(e, Asker::Agent).into(),
             AgentError::AddressTaken { .. }
             | AgentError::StateDirTaken { .. }
-            | AgentError::Superseded { .. } => Failure::new(Exit::Refused, error.to_string()),
-            AgentError::Setup { .. } => Failure::new(Exit::Error, error.to_string()),
+            | AgentError::Superseded { .. } => Failure::refused(error.to_string()),
+            AgentError::Setup { .. } => Failure::broken(error.to_string()),
         }
     }
 }

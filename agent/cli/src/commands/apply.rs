@@ -81,9 +81,9 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
 }
 
 /// Files without a mistake do not end as files with one do.
-fn good_without_database(mut failure: Failure) -> Failure {
-    failure.exit = Exit::Unreachable;
+fn good_without_database(failure: Failure) -> Failure {
     failure
+        .ending(Exit::Unreachable)
         .why("the job files have no mistakes; what they would change is in the database")
         .next("name a database, or check the files alone with `farmhand job check`")
 }
@@ -155,10 +155,7 @@ fn confirm(plan: &Plan) -> Result<(), Failure> {
         0 => String::new(),
         n => format!(" ({n} running now)"),
     };
-    let unasked = Failure::new(
-        Exit::Refused,
-        format!("this would delete {what}{live}; nothing was applied"),
-    );
+    let unasked = Failure::refused(format!("this would delete {what}{live}; nothing was applied"));
     let question = format!("Delete {what}{live}? What waits of them is withdrawn; their history stays.");
     let next = "check the plan with --dry-run, then add --yes";
     terminal::agree(&question, "nothing was applied", unasked.next(next))

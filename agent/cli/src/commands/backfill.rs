@@ -111,6 +111,6 @@ fn confirm(args: &BackfillArgs, count: usize) -> Result<(), Failure> {
     }
     let (nothing, runs) = ("no runs were made", out::count(count, "run"));
     let what = format!("this would make {runs} of {}; {nothing}", args.name);
-    let unasked = Failure::new(Exit::Refused, what).next("add --yes");
+    let unasked = Failure::refused(what).next("add --yes");
     terminal::agree(&format!("Make {runs} of {}?", args.name), nothing, unasked)
 }

@@ -7,7 +7,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::{Db, reading};
 
 use super::job_files::pair;
-use super::{Exit, Failure, completion, out, terminal};
+use super::{Failure, completion, out, terminal};
 
 /// Runs that one command runs again at most; it cancels all that wait or run.
 const MOST: usize = 10_000;
@@ -116,7 +116,7 @@ fn confirm(runs: &[Picked], bulk: BulkAction) -> Result<(), Failure> {
         shown.push(format!("and {} more", runs.len() - NAMED));
     }
     let nothing = format!("nothing was {not}");
-    let unasked = Failure::new(Exit::Refused, format!("this would {would}; {nothing}")).why(shown.join("\n"));
+    let unasked = Failure::refused(format!("this would {would}; {nothing}")).why(shown.join("\n"));
     if terminal::can_ask() {
         shown.iter().for_each(|run| out::note(run));
     }

@@ -24,7 +24,7 @@ pub(super) async fn run(database: &DatabaseArgs, name: &str, as_json: bool) -> O
         problems = tables::check(&db, &proposal.table).await?;
     }
     if let Some(none) = problems.first().filter(|_| columns.is_empty()) {
-        return Err(Failure::new(Exit::NotFound, none.problem.clone()).next(none.fix.clone()));
+        return Err(Failure::not_found(none.problem.clone()).next(none.fix.clone()));
     }
     if as_json {
         out::json(&json!({"toml": proposal.toml(), "problems": problems}));

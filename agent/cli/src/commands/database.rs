@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_control::{Asker, of_store};
+use farmhand_control::{Asker, Refusal};
 use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 
 use super::{Failure, settings, terminal};
@@ -55,21 +55,15 @@ pub(super) async fn with_password<T>(
             let question = format!("Password for {}: ", config.target());
             let password = terminal::ask_secret(&question)?;
             let config = config.with_password(&password);
-            work(&config).await.map_err(|e| located(&e, asker, &config))
+            work(&config).await.map_err(|e| located(e, asker, &config))
         }
-        other => other.map_err(|e| located(&e, asker, &config)),
+        other => other.map_err(|e| located(e, asker, &config)),
     }
 }
 
 /// A failure to log in that names the database.
-pub(crate) fn located(error: &StoreError, asker: Asker, config: &DbConfig) -> Failure {
-    Failure::from(of_store(error, asker)).why(format!("database {}", config.target()))
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        of_store(&error, Asker::Person).into()
-    }
+pub(crate) fn located(error: StoreError, asker: Asker, config: &DbConfig) -> Failure {
+    Failure::from(Refusal::of(error, asker)).why(format!("database {}", config.target()))
 }
 
 /// Flag, then `FARMHAND_DATABASE_URL`, then `DATABASE_URL`, then systemd's credential, then the file.

@@ -89,17 +89,15 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
     present
         .check_triggers(&sources, &all, &request)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
-    Ok(present.plan(db, Files::of(&sources, all), request).await?.diffs())
+    Ok(present.plan(db, Files::of(&sources, all), request).await?.diffs)
 }
 
 /// Shows what differs between two revisions, and says whether anything does.
 async fn of_revisions(db: &Db, name: &str, args: &DiffArgs, as_json: bool) -> Result<bool, Failure> {
     let Some(diff) = reading::diff(db, name, args.from, args.to).await? else {
         found::known(db, name).await?;
-        return Err(
-            Failure::new(Exit::NotFound, format!("{name} has no such two revisions"))
-                .next("`farmhand job show` lists the revisions"),
-        );
+        return Err(Failure::not_found(format!("{name} has no such two revisions"))
+            .next("`farmhand job show` lists the revisions"));
     };
     let differs = !diff.keys.is_empty();
     if as_json {
@@ -112,7 +110,7 @@ async fn of_revisions(db: &Db, name: &str, args: &DiffArgs, as_json: bool) -> Re
 
 fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a RevisionItem, Failure> {
     revisions.iter().find(|r| r.rev == rev).ok_or_else(|| {
-        Failure::new(Exit::NotFound, format!("{name} has no revision {rev}"))
+        Failure::not_found(format!("{name} has no revision {rev}"))
             .next("`farmhand job show` lists the revisions")
     })
 }
@@ -133,7 +131,7 @@ pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Out
     let revisions = jobs::revisions(db, &args.name, REVISIONS).await?;
     let revision = find(&args.name, &revisions, args.rev)?;
     let spec = serde_json::from_value(revision.spec.clone()).map_err(|error| {
-        Failure::new(Exit::Refused, format!("revision {} cannot be read", args.rev))
+        Failure::refused(format!("revision {} cannot be read", args.rev))
             .why(error)
             .next("a newer version may have applied it: use that one")
     })?;

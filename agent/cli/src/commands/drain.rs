@@ -52,12 +52,8 @@ pub(super) async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
             return Ok(Exit::Interrupted);
         }
     };
-    if as_json {
-        out::json(&drained);
-    } else {
-        out::line(&format!("{}: {}", drained.address, node::state(&drained)));
-    }
-    Ok(Exit::Ok)
+    let text = format!("{}: {}", drained.address, node::state(&drained));
+    out::done(as_json, &drained, &text)
 }
 
 /// Looks until the node holds nothing.
@@ -71,7 +67,7 @@ async fn until_drained(db: &Db, address: &str) -> Result<NodeItem, Failure> {
             }
             Ok(row) if row.open && !matches!(row.state, NodeState::Draining | NodeState::Expired) => {
                 progress.clear();
-                return Err(Failure::new(Exit::Refused, format!("{address} is {}", row.state))
+                return Err(Failure::refused(format!("{address} is {}", row.state))
                     .why("somebody took the draining back"));
             }
             Ok(row) => {

@@ -42,7 +42,7 @@ pub(super) async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
     let floor = floor(&shown, args.above)?;
     if !args.yes {
         let danger = bump_danger(&shown, floor);
-        let unasked = Failure::new(Exit::Refused, "nothing was done").why(&danger);
+        let unasked = Failure::refused("nothing was done").why(&danger);
         terminal::agree(
             &format!("{danger}\nGo on?"),
             "nothing was done",

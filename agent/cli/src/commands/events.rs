@@ -132,10 +132,6 @@ fn known(kind: &str, in_audit: bool) -> Result<(), Failure> {
 async fn show_audit(db: &Db, filter: &EventsFilter, limit: i64, as_json: bool) -> Outcome {
     let mut entries = audit(db, filter, None, limit).await?;
     entries.reverse();
-    if as_json {
-        out::json(&entries);
-        return Ok(Exit::Ok);
-    }
     let row = |e: &Entry| {
         let from = e.client.clone().unwrap_or_else(|| "local".to_owned());
         let from = format!(
@@ -161,11 +157,12 @@ async fn show_audit(db: &Db, filter: &EventsFilter, limit: i64, as_json: bool) -
             what.trim_start().to_owned(),
         ]
     };
-    out::table(
-        &["AT", "WHAT", "WHO", "FROM", "ABOUT"],
-        entries.iter().map(row).collect(),
-    );
-    Ok(Exit::Ok)
+    out::list(
+        as_json,
+        &entries,
+        "AT|WHAT|WHO|FROM|ABOUT",
+        entries.iter().map(row),
+    )
 }
 
 /// The number of the newest event of all, whatever is asked for: polls start there, and read no older ones.

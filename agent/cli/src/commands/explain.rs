@@ -129,5 +129,5 @@ fn show(explanation: &Explanation) {
             out::in_zone(&finding.what),
         ]
     });
-    out::table(&["GATE", "STATE", "WHY"], rows.collect());
+    out::table("GATE|STATE|WHY", rows);
 }

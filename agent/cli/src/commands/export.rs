@@ -32,12 +32,9 @@ pub(super) async fn run(db: &Db, args: &ExportArgs, as_json: bool) -> Outcome {
         text: text.clone(),
     };
     let read = load(&[source]).map_err(|wrong| {
-        Failure::new(
-            Exit::Error,
-            "these jobs cannot be written as a file that this version reads",
-        )
-        .why(wrong)
-        .next("a newer version may have applied them: use that one; or export them one by one")
+        Failure::broken("these jobs cannot be written as a file that this version reads")
+            .why(wrong)
+            .next("a newer version may have applied them: use that one; or export them one by one")
     })?;
     for (job, read) in found.iter().zip(&read) {
         let new = serde_json::to_value(&read.spec).unwrap_or_default();
@@ -77,7 +74,7 @@ async fn chosen(db: &Db, args: &ExportArgs) -> Result<Vec<Listed>, Failure> {
             .source
             .as_ref()
             .map_or(String::new(), |source| format!(" of the source {source}"));
-        return Err(Failure::new(Exit::NotFound, format!("there is no job{of}"))
+        return Err(Failure::not_found(format!("there is no job{of}"))
             .next("`farmhand job ls` shows the jobs and their sources"));
     }
     Ok(found)

@@ -43,12 +43,7 @@ impl Follow {
 /// When the database answers with an error; one that is away is waited for.
 pub(super) async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcome {
     if !how.is_asked() {
-        if as_json {
-            out::json(&json!({"run_id": run_id}));
-        } else {
-            out::line(&run_id.to_string());
-        }
-        return Ok(Exit::Ok);
+        return out::done(as_json, &json!({"run_id": run_id}), &run_id.to_string());
     }
     if how.follow {
         out::note(&format!("run {run_id}"));

@@ -63,13 +63,12 @@ pub(super) async fn list(db: &Db, args: &ItemsArgs, as_json: bool) -> Outcome {
         rows.iter().for_each(output);
         return Ok(Exit::Ok);
     }
-    let headers = [
-        "ITEM", "OUTCOME", "FAILURES", "TRY", "NODE", "ENDED", "EXIT", "REASON", "REPLAY", "LINE",
-    ];
-    let (count, last) = (rows.len(), rows.last().map(|row| row.item));
-    out::table(&headers, rows.iter().map(cells).collect());
-    if let (Some(last), true) = (last, i64::try_from(count) == Ok(args.limit)) {
-        out::note(&format!("there may be more: --after {last}"));
+    out::table(
+        "ITEM|OUTCOME|FAILURES|TRY|NODE|ENDED|EXIT|REASON|REPLAY|LINE",
+        rows.iter().map(cells),
+    );
+    if let (Some(last), true) = (rows.last(), i64::try_from(rows.len()) == Ok(args.limit)) {
+        out::note(&format!("there may be more: --after {}", last.item));
     }
     Ok(Exit::Ok)
 }
@@ -115,7 +114,7 @@ fn cells(row: &ItemRow) -> Vec<String> {
         out::maybe_time(row.ended_at),
         super::runs::ending(row.exit_code, row.signal),
         row.reason.clone().unwrap_or_default(),
-        replay.unwrap_or_else(|| "-".to_owned()),
+        out::maybe(replay),
         shown,
     ]
 }
@@ -130,23 +129,21 @@ pub(super) async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome
             Replayed::Run { run_id, items } => made.push((run_id, items)),
             Replayed::Nothing if !made.is_empty() => break,
             Replayed::Nothing => {
-                return Err(Failure::new(
-                    Exit::Refused,
-                    format!("no such line of run {run} is left to be replayed"),
-                )
-                .why("a line is replayed once, and one that no command could be given never is")
-                .next(format!(
-                    "`farmhand run items {run}` says which run has replayed what"
-                )));
+                return Err(
+                    Failure::refused(format!("no such line of run {run} is left to be replayed"))
+                        .why("a line is replayed once, and one that no command could be given never is")
+                        .next(format!(
+                            "`farmhand run items {run}` says which run has replayed what"
+                        )),
+                );
             }
             Replayed::NotFound => return Err(no_run(run).into()),
             Replayed::Disabled => return Err(disabled(&format!("the job of run {run}")).into()),
             Replayed::Observes => return Err(observes(&format!("the job of run {run}")).into()),
             Replayed::NoStream => {
-                return Err(Failure::new(
-                    Exit::Refused,
-                    format!("the job of run {run} is not a stream, or has been deleted"),
-                )
+                return Err(Failure::refused(format!(
+                    "the job of run {run} is not a stream, or has been deleted"
+                ))
                 .next("apply its definition again"));
             }
         }

@@ -143,16 +143,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         out::json(&jobs);
         return Ok(Exit::Ok);
     }
-    let headers = [
-        "JOB",
-        "STATE",
-        "SCHEDULE",
-        "NEXT",
-        "LAST START",
-        "LAST STATE",
-        "RUNNING AT",
-        "SOURCE",
-    ];
     let rows = jobs.items.iter().map(|job| {
         vec![
             job.job_id.clone(),
@@ -165,7 +155,11 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             job.source.clone(),
         ]
     });
-    out::table_with_optional(&headers, rows.collect(), &["SOURCE", "LAST START", "RUNNING AT"]);
+    out::table_with_optional(
+        "JOB|STATE|SCHEDULE|NEXT|LAST START|LAST STATE|RUNNING AT|SOURCE",
+        rows,
+        &["SOURCE", "LAST START", "RUNNING AT"],
+    );
     Ok(Exit::Ok)
 }
 
@@ -206,7 +200,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
             revision.source.clone(),
         ]
     });
-    out::table(&["REVISION", "APPLIED", "BY", "FROM"], rows.collect());
+    out::table("REVISION|APPLIED|BY|FROM", rows);
     Ok(Exit::Ok)
 }
 

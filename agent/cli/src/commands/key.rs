@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Exit, Failure, Outcome, out};
+use super::{Failure, Outcome, out};
 use farmhand_policy::trust::PrivateKey;
 
 #[derive(Args, Debug)]
@@ -38,7 +38,7 @@ pub(super) fn run(args: &KeyArgs, as_json: bool) -> Outcome {
                 .clone()
                 .unwrap_or_else(|| PathBuf::from(format!("{name}.key")));
             let made = PrivateKey::create(name, &file);
-            let key = made.map_err(|why| Failure::new(Exit::Error, "no key was made").why(why))?;
+            let key = made.map_err(|why| Failure::broken("no key was made").why(why))?;
             out::note(&format!(
                 "the private key is in {}: keep it from everybody else, and off the nodes",
                 file.display()
@@ -48,12 +48,8 @@ pub(super) fn run(args: &KeyArgs, as_json: bool) -> Outcome {
         KeyCommand::Public { file } => (read(file)?, file.clone()),
     };
     let line = key.public().line();
-    if as_json {
-        out::json(&json!({"name": key.name(), "file": file, "public": line}));
-    } else {
-        out::line(&line);
-    }
-    Ok(Exit::Ok)
+    let told = json!({"name": key.name(), "file": file, "public": line});
+    out::done(as_json, &told, &line)
 }
 
 /// The key of a file.

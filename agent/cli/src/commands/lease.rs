@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use farmhand_store::Db;
 use farmhand_store::reading::{self, every};
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, out, terminal};
+use super::{DatabaseArgs, Failure, Outcome, act, completion, out, terminal};
 use farmhand_control::Action;
 use farmhand_control::nodes::{leased, release_danger};
 
@@ -47,11 +47,6 @@ pub(super) async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
-    if as_json {
-        out::json(&leases);
-        return Ok(Exit::Ok);
-    }
-    let headers = ["ADDRESS", "SESSION", "STATE", "LEASE UNTIL", "RUNS", "HELD"];
     let rows = leases.items.iter().map(|lease| {
         let held: Vec<_> = lease
             .runs
@@ -70,8 +65,12 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             held.join(", "),
         ]
     });
-    out::table(&headers, rows.collect());
-    Ok(Exit::Ok)
+    out::list(
+        as_json,
+        &leases,
+        "ADDRESS|SESSION|STATE|LEASE UNTIL|RUNS|HELD",
+        rows,
+    )
 }
 
 async fn release(db: &Db, args: &ReleaseArgs, as_json: bool) -> Outcome {
@@ -80,7 +79,7 @@ async fn release(db: &Db, args: &ReleaseArgs, as_json: bool) -> Outcome {
     let danger = release_danger(&node);
     if !args.force {
         return Err(
-            Failure::new(Exit::Refused, format!("the lease of {address} was not released"))
+            Failure::refused(format!("the lease of {address} was not released"))
                 .why(danger)
                 .next("wait for the takeover; if you know that the node's processes are dead, add --force"),
         );

@@ -75,7 +75,7 @@ pub(super) async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
 }
 
 fn no_attempt(row: &RunRow, n: i32) -> Failure {
-    Failure::new(Exit::NotFound, format!("run {} has no attempt {n}", row.run_id))
+    Failure::not_found(format!("run {} has no attempt {n}", row.run_id))
         .why(format!("it has had {} so far", row.attempt))
         .next(format!("`farmhand run show {}` lists them", row.run_id))
 }

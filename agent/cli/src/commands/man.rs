@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::{EXIT_CODES, Exit, Failure, Outcome, out};
+use super::exit::EXIT_CODES;
+use super::{Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
@@ -16,11 +17,7 @@ pub(crate) struct ManArgs {
 
 pub(super) fn run(args: &ManArgs, as_json: bool, mut root: Command) -> Outcome {
     let failed = |error: std::io::Error| {
-        Failure::new(
-            Exit::Error,
-            format!("the pages cannot be written to {}", args.dir.display()),
-        )
-        .why(error)
+        Failure::broken(format!("the pages cannot be written to {}", args.dir.display())).why(error)
     };
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
     root.build();

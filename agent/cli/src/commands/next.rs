@@ -80,10 +80,6 @@ pub(super) fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, 
     let zone = schedule.timezone();
     let name = zone.iana_name().unwrap_or("UTC");
     let local = name != "UTC";
-    let mut headers = vec!["UTC", "IN"];
-    if local {
-        headers.insert(0, name);
-    }
     let rows = instants.iter().map(|at| {
         let mut row = vec![text::time(*at), distance(now, *at)];
         if local {
@@ -96,7 +92,8 @@ pub(super) fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, 
         }
         row
     });
-    out::table(&headers, rows.collect());
+    let first = if local { format!("{name}|") } else { String::new() };
+    out::table(&format!("{first}UTC|IN"), rows);
 }
 
 /// A usage error that points at the place.

@@ -127,19 +127,13 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
         .collect();
     next.sort();
     next.truncate(args.count as usize);
-    if as_json {
-        let list: Vec<_> = next
-            .iter()
-            .map(|(at, name)| json!({"job_id": name, "at": at}))
-            .collect();
-        out::json(&list);
-        return Ok(Exit::Ok);
-    }
+    let list: Vec<_> = (next.iter())
+        .map(|(at, name)| json!({"job_id": name, "at": at}))
+        .collect();
     let rows = next
         .into_iter()
         .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
-    out::table(&["TIME", "IN", "JOB"], rows.collect());
-    Ok(Exit::Ok)
+    out::list(as_json, &list, "TIME|IN|JOB", rows)
 }
 
 /// Its next instant on a day that no calendar excludes.
@@ -167,12 +161,9 @@ fn ahead(ahead: &Ahead, step: Step, as_json: bool) -> Outcome {
             .collect();
         due.sort_by_key(|(n, _)| Reverse(*n));
         let names: Vec<String> = (due.iter())
-            .map(|(n, name)| {
-                if *n == 1 {
-                    (*name).to_owned()
-                } else {
-                    format!("{name} ×{n}")
-                }
+            .map(|(n, name)| match n {
+                1 => (*name).to_owned(),
+                n => format!("{name} ×{n}"),
             })
             .collect();
         let busy = ahead.busy(column);
@@ -188,15 +179,9 @@ fn ahead(ahead: &Ahead, step: Step, as_json: bool) -> Outcome {
         ]
     };
     let columns = ahead.edges.len().saturating_sub(1);
-    let from = if step == Step::Day {
-        "DAY FROM"
-    } else {
-        "HOUR FROM"
-    };
-    out::table(
-        &[from, "DUE", "BUSY", "JOBS"],
-        ahead.edges.iter().take(columns).enumerate().map(row).collect(),
-    );
+    let from = if step == Step::Day { "DAY" } else { "HOUR" };
+    let rows = ahead.edges.iter().take(columns).enumerate().map(row);
+    out::table(&format!("{from} FROM|DUE|BUSY|JOBS"), rows);
     for job in ahead.jobs.iter().filter(|job| job.counts.is_none()) {
         out::note(&format!(
             "not counted, because it is due so often: {}: {}",

@@ -79,7 +79,7 @@ pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         }
         NodeCommand::Bind { address, login } => {
             bound::bind_node(&db, address, login, &super::who()).await?;
-            done(
+            out::done(
                 as_json,
                 &json!({"address": address, "login": login}),
                 &format!("{address} is bound to the login {login}"),
@@ -87,27 +87,16 @@ pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         }
         NodeCommand::Unbind { address } => {
             if !bound::unbind_node(&db, address).await? {
-                return Err(
-                    Failure::new(Exit::NotFound, format!("{address} is not bound to a login"))
-                        .next("`farmhand node ls` shows the nodes that are"),
-                );
+                return Err(Failure::not_found(format!("{address} is not bound to a login"))
+                    .next("`farmhand node ls` shows the nodes that are"));
             }
-            done(
+            out::done(
                 as_json,
                 &json!({"unbound": address}),
                 &format!("{address} is bound to no login"),
             )
         }
     }
-}
-
-fn done(as_json: bool, value: &serde_json::Value, text: &str) -> Outcome {
-    if as_json {
-        out::json(value);
-    } else {
-        out::line(text);
-    }
-    Ok(Exit::Ok)
 }
 
 async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
@@ -132,10 +121,10 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
                 "repeat it when `farmhand lease ls` shows nothing of it".to_owned(),
             )
         };
-        let refused = Failure::new(Exit::Refused, format!("{address} cannot be removed")).why(why);
+        let refused = Failure::refused(format!("{address} cannot be removed")).why(why);
         return Err(refused.next(next));
     }
-    done(
+    out::done(
         as_json,
         &json!({"removed": address}),
         &format!("{address} is removed"),
@@ -148,18 +137,11 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         out::json(&nodes);
         return Ok(Exit::Ok);
     }
-    let mut headers = vec![
-        "ADDRESS",
-        "STATE",
-        "SESSION",
-        "RUNNING",
-        "SLOTS",
-        "LEASE UNTIL",
-        "LABELS",
-        "VERSION",
-    ];
     let bound = bound::bound_nodes(db).await?;
-    headers.extend((!bound.is_empty()).then_some("LOGIN"));
+    let mut headers = "ADDRESS|STATE|SESSION|RUNNING|SLOTS|LEASE UNTIL|LABELS|VERSION".to_owned();
+    if !bound.is_empty() {
+        headers.push_str("|LOGIN");
+    }
     let rows = nodes.items.iter().map(|node| {
         let login = (!bound.is_empty()).then(|| node.login.clone().unwrap_or_default());
         let row = vec![
@@ -174,7 +156,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         ];
         row.into_iter().chain(login).collect()
     });
-    out::table(&headers, rows.collect());
+    out::table(&headers, rows);
     for node in bound.iter().filter(|node| node.unseen) {
         out::line(&format!(
             "{} is bound to the login {} and has not been here yet",
@@ -226,7 +208,7 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         .collect();
     if !rows.is_empty() {
         out::line("");
-        out::table(&["RUN", "JOB", "TRY", "SESSION", "FENCE", "CLAIMED"], rows);
+        out::table("RUN|JOB|TRY|SESSION|FENCE|CLAIMED", rows);
     }
     Ok(Exit::Ok)
 }

@@ -10,7 +10,7 @@ use farmhand_store::Db;
 use farmhand_store::notify::{NotificationRow, TargetRow, notifications, submit_test, targets};
 use serde::Serialize;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Kind, Outcome, out};
 
 /// Between two looks at what became of a test.
 const LOOK: Duration = Duration::from_millis(250);
@@ -47,20 +47,6 @@ pub(super) async fn run(args: &NotifyArgs, as_json: bool) -> Outcome {
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let all = targets(db).await?;
-    if as_json {
-        out::json(&all);
-        return Ok(Exit::Ok);
-    }
-    let headers = [
-        "TARGET",
-        "WHERE",
-        "ON",
-        "JOBS",
-        "WAITING",
-        "FAILED",
-        "DELIVERED",
-        "TROUBLE",
-    ];
     let rows = all.iter().map(|target| {
         vec![
             target.name.clone(),
@@ -76,8 +62,8 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             trouble(target),
         ]
     });
-    out::table(&headers, rows.collect());
-    Ok(Exit::Ok)
+    let headers = "TARGET|WHERE|ON|JOBS|WAITING|FAILED|DELIVERED|TROUBLE";
+    out::list(as_json, &all, headers, rows)
 }
 
 fn place(spec: &TargetSpec) -> String {
@@ -90,10 +76,7 @@ fn place(spec: &TargetSpec) -> String {
 }
 
 fn trouble(target: &TargetRow) -> String {
-    match &target.trouble {
-        Some(trouble) => format!("{}: {}", trouble.channel, trouble.error),
-        None => "-".to_owned(),
-    }
+    out::maybe((target.trouble.as_ref()).map(|trouble| format!("{}: {}", trouble.channel, trouble.error)))
 }
 
 #[derive(Serialize)]
@@ -107,7 +90,7 @@ async fn test(db: &Db, name: &str, timeout: Duration, as_json: bool) -> Outcome 
     let spec = (known.iter().find(|target| target.name == name)).and_then(|target| target.spec.as_ref());
     let Some(spec) = spec else {
         return Err(
-            Failure::new(Exit::NotFound, format!("there is no target {name}")).next(format!(
+            Failure::not_found(format!("there is no target {name}")).next(format!(
                 "`farmhand notify ls` shows the targets; [notify.{name}] in a job file makes one"
             )),
         );
@@ -138,10 +121,11 @@ async fn test(db: &Db, name: &str, timeout: Duration, as_json: bool) -> Outcome 
         return Ok(Exit::Ok);
     }
     if untried {
-        return Err(Failure::new(Exit::WaitExpired, "no agent has tried it yet")
-            .next("`farmhand node ls` shows the agents; the message waits for them"));
+        return Err(Failure::new(Kind::Slow, "no agent has tried it yet")
+            .next("`farmhand node ls` shows the agents; the message waits for them")
+            .ending(Exit::WaitExpired));
     }
-    Err(Failure::new(Exit::Error, "it did not arrive")
+    Err(Failure::broken("it did not arrive")
         .next("fix what is named above; it is tried again by itself for a day"))
 }
 

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use serde::Serialize;
 
+use super::exit::{Exit, Outcome};
 pub(crate) use super::table::{pairs, table, table_with_optional};
 
 /// Exit code of a process that SIGPIPE ended, which Rust programs ignore.
@@ -94,6 +95,31 @@ pub(crate) fn json_line(value: &(impl Serialize + ?Sized)) {
         Ok(text) => raw(format!("{text}\n").as_bytes()),
         Err(error) => note(&format!("error: cannot write this as JSON: {error}")),
     }
+}
+
+/// A list: all of it as JSON, or these rows of it as a table.
+pub(crate) fn list(
+    as_json: bool,
+    all: &(impl Serialize + ?Sized),
+    headers: &str,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Outcome {
+    if as_json {
+        json(all);
+    } else {
+        table(headers, rows);
+    }
+    Ok(Exit::Ok)
+}
+
+/// What was done: as JSON, or in a line.
+pub(crate) fn done(as_json: bool, value: &(impl Serialize + ?Sized), text: &str) -> Outcome {
+    if as_json {
+        json(value);
+    } else {
+        line(text);
+    }
+    Ok(Exit::Ok)
 }
 
 /// Mistakes in files, for whoever sits at the terminal.

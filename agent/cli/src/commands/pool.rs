@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use farmhand_store::Db;
 use farmhand_store::reading::{self, PoolItem, every};
 
-use super::{DatabaseArgs, Exit, Outcome, act, completion, out};
+use super::{DatabaseArgs, Outcome, act, completion, out};
 use farmhand_control::Action;
 
 #[derive(Args, Debug)]
@@ -43,11 +43,6 @@ pub(super) async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
     let all = every(|paging| async move { reading::pools(db, &paging).await }).await?;
-    if as_json {
-        out::json(&all);
-        return Ok(Exit::Ok);
-    }
-    let headers = ["POOL", "SIZE", "FILE", "IN USE", "PER NODE", "WAITING", "JOBS"];
     let rows = all.items.iter().map(|pool| {
         vec![
             pool.name.clone(),
@@ -59,8 +54,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             pool.jobs.join(" "),
         ]
     });
-    out::table(&headers, rows.collect());
-    Ok(Exit::Ok)
+    out::list(as_json, &all, "POOL|SIZE|FILE|IN USE|PER NODE|WAITING|JOBS", rows)
 }
 
 /// Places of nodes that are taken.

@@ -20,10 +20,7 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
             applied.iter().for_each(|job| out::line(&gone(job)));
         }
         ApplyOutcome::Refused(faults) => {
-            let failure = Failure::new(
-                Exit::Refused,
-                "other jobs are triggered by these; nothing was deleted",
-            );
+            let failure = Failure::refused("other jobs are triggered by these; nothing was deleted");
             return Err(faults.iter().fold(failure, |f, fault| f.why(fault)));
         }
         // Of what is to be changed.
@@ -62,10 +59,7 @@ fn confirm(names: &[String], live: (usize, i64), yes: bool) -> Result<(), Failur
         true => names.join(", "),
         false => format!("{} ({})", names.join(", "), live.join("; ")),
     };
-    let unasked = Failure::new(
-        Exit::Refused,
-        format!("this would delete {what}; nothing was deleted"),
-    );
+    let unasked = Failure::refused(format!("this would delete {what}; nothing was deleted"));
     let question = format!("Delete {what}? Their history stays.");
     terminal::agree(&question, "nothing was deleted", unasked.next("add --yes"))
 }

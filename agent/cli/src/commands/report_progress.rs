@@ -26,24 +26,21 @@ pub(super) fn run(args: &ProgressArgs) -> Outcome {
         .ok_or_else(|| outside(&format!("is \"{number}\"")))?;
     // SAFETY: F_GETFD only asks.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-        return Err(
-            Failure::new(Exit::Error, format!("descriptor {number} is not open here"))
-                .why("the program that called this closed it, as some languages do for their children")
-                .next(format!(
-                    "have it pass descriptor {number} on, or write the line there itself"
-                )),
-        );
+        return Err(Failure::broken(format!("descriptor {number} is not open here"))
+            .why("the program that called this closed it, as some languages do for their children")
+            .next(format!(
+                "have it pass descriptor {number} on, or write the line there itself"
+            )));
     }
     // SAFETY: it is open, and this process uses it for this one write only.
     let pipe = unsafe { BorrowedFd::borrow_raw(number) };
     let stat = rustix::fs::fstat(pipe).map_err(std::io::Error::from)?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Fifo {
-        return Err(Failure::new(
-            Exit::Error,
-            format!("descriptor {number} is something else by now"),
-        )
-        .why("a program in between has used its number for a file of its own")
-        .next("call `farmhand progress` from where the job's own descriptors are"));
+        return Err(
+            Failure::broken(format!("descriptor {number} is something else by now"))
+                .why("a program in between has used its number for a file of its own")
+                .next("call `farmhand progress` from where the job's own descriptors are"),
+        );
     }
     // SAFETY: as above; leaked, so that it is not closed twice.
     let mut file = std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(number) });

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use farmhand_store::restrictions::{self, Restriction, restrictions};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
 pub(crate) struct RestrictionArgs {
@@ -34,8 +34,7 @@ pub(super) async fn run(args: &RestrictionArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let (login, said) = match &args.command {
         RestrictionCommand::Ls => {
-            list(&restrictions(&db).await?, as_json);
-            return Ok(Exit::Ok);
+            return list(&restrictions(&db).await?, as_json);
         }
         RestrictionCommand::Set { login, jobs } => {
             restrictions::restrict(&db, login, jobs, &super::who()).await?;
@@ -44,7 +43,7 @@ pub(super) async fn run(args: &RestrictionArgs, as_json: bool) -> Outcome {
         RestrictionCommand::Rm { login } => {
             if !restrictions::lift(&db, login).await? {
                 return Err(
-                    Failure::new(Exit::NotFound, format!("the login {login} is not restricted")).next(
+                    Failure::not_found(format!("the login {login} is not restricted")).next(
                         "`farmhand restriction ls` shows who is; a token's ends with `farmhand token revoke`",
                     ),
                 );
@@ -55,19 +54,10 @@ pub(super) async fn run(args: &RestrictionArgs, as_json: bool) -> Outcome {
             )
         }
     };
-    if as_json {
-        out::json(&json!({"login": login, "done": said}));
-    } else {
-        out::line(&said);
-    }
-    Ok(Exit::Ok)
+    out::done(as_json, &json!({"login": login, "done": said}), &said)
 }
 
-fn list(rows: &[Restriction], as_json: bool) {
-    if as_json {
-        out::json(rows);
-        return;
-    }
+fn list(rows: &[Restriction], as_json: bool) -> Outcome {
     let cells = |row: &Restriction| {
         vec![
             row.kind.clone(),
@@ -77,8 +67,5 @@ fn list(rows: &[Restriction], as_json: bool) {
             row.set_by.clone(),
         ]
     };
-    out::table(
-        &["KIND", "NAME", "JOBS", "SET", "BY"],
-        rows.iter().map(cells).collect(),
-    );
+    out::list(as_json, rows, "KIND|NAME|JOBS|SET|BY", rows.iter().map(cells))
 }

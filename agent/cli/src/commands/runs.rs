@@ -73,14 +73,10 @@ pub(super) async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64
         None => {
             let job = jobs::one(db, text).await?;
             Err(match key {
-                Some(key) => Failure::new(
-                    Exit::NotFound,
-                    format!("{} has no run for the key {key}", job.job_id),
-                )
-                .next(format!(
-                    "`farmhand run ls --job {text}` shows the keys of its runs"
-                )),
-                None => Failure::new(Exit::NotFound, format!("{} has no run yet", job.job_id))
+                Some(key) => Failure::not_found(format!("{} has no run for the key {key}", job.job_id)).next(
+                    format!("`farmhand run ls --job {text}` shows the keys of its runs"),
+                ),
+                None => Failure::not_found(format!("{} has no run yet", job.job_id))
                     .next(format!("`farmhand explain job {text}` says why")),
             })
         }
@@ -113,10 +109,10 @@ pub(super) async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         // Runs stay when their node is removed: only who has looked through all of them can tell.
         nodes::one(db, node).await?;
     }
-    let headers = [
-        "RUN", "JOB", "STATE", "DUE", "NODE", "TRY", "TOOK", "EXIT", "REASON",
-    ];
-    out::table(&headers, page.items.iter().map(cells).collect());
+    out::table(
+        "RUN|JOB|STATE|DUE|NODE|TRY|TOOK|EXIT|REASON",
+        page.items.iter().map(cells),
+    );
     if let Some(next) = page.next {
         let full = i64::try_from(page.items.len()).is_ok_and(|have| have >= args.limit);
         out::note(&match full {
@@ -200,10 +196,7 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("CPU time", took(row.cpu_ms)),
         ("peak memory", bytes(row.max_rss_bytes)),
         ("output", output(row)),
-        (
-            "progress",
-            reported.as_ref().map_or_else(|| "-".to_owned(), reported_when),
-        ),
+        ("progress", out::maybe(reported.as_ref().map(reported_when))),
         (
             "checkpoint",
             out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
@@ -218,17 +211,17 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     }
     out::pairs(&pairs);
     out::line("");
-    let headers = [
-        "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
-    ];
-    let rows: Vec<_> = detail.attempts.iter().map(attempt).collect();
-    if rows.is_empty() {
+    if detail.attempts.is_empty() {
         out::line(match row.state.is_final() {
             true => "no attempt: it ended before a node took it",
             false => "no attempt yet",
         });
     } else {
-        out::table_with_optional(&headers, rows, &["CLAIMED", "SESSION"]);
+        out::table_with_optional(
+            "TRY|NODE|SESSION|FENCE|CLAIMED|STARTED|ENDED|OUTCOME|EXIT|REASON",
+            detail.attempts.iter().map(attempt),
+            &["CLAIMED", "SESSION"],
+        );
     }
     if !shards.is_empty() {
         out::line("");
@@ -242,15 +235,17 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
                 ending(row.exit_code, row.signal),
             ]
         };
-        let headers = ["TOGETHER WITH", "SHARD", "STATE", "NODE", "TRY", "EXIT"];
-        out::table(&headers, shards.iter().map(cells).collect());
+        out::table(
+            "TOGETHER WITH|SHARD|STATE|NODE|TRY|EXIT",
+            shards.iter().map(cells),
+        );
     }
     if !tasks.is_empty() {
         out::line("");
-        let headers = [
-            "TASK", "OUTCOME", "TRY", "NODE", "STARTED", "TOOK", "EXIT", "REASON",
-        ];
-        out::table(&headers, tasks.iter().map(task).collect());
+        out::table(
+            "TASK|OUTCOME|TRY|NODE|STARTED|TOOK|EXIT|REASON",
+            tasks.iter().map(task),
+        );
     }
     Ok(Exit::Ok)
 }
@@ -270,11 +265,7 @@ fn stream_pairs(stream: &Checkpoint) -> Vec<(&'static str, String)> {
         ("rate", format!("{:.1} lines/s", stream.rate)),
         (
             "now",
-            if now.is_empty() {
-                "-".to_owned()
-            } else {
-                format!("line {}", now.join(", "))
-            },
+            out::maybe((!now.is_empty()).then(|| format!("line {}", now.join(", ")))),
         ),
     ];
     pairs.extend(stream.waits.clone().map(|what| ("waits", what)));
@@ -295,10 +286,9 @@ fn task(row: &TaskRow) -> Vec<String> {
     vec![
         end.task.clone(),
         end.outcome.clone(),
-        if row.attempt == 0 {
-            "earlier run".to_owned()
-        } else {
-            row.attempt.to_string()
+        match row.attempt {
+            0 => "earlier run".to_owned(),
+            n => n.to_string(),
         },
         out::maybe(row.address.as_ref()),
         out::maybe_time(end.started_at),
@@ -347,8 +337,7 @@ fn output(row: &RunRow) -> String {
 }
 
 fn bytes(n: Option<i64>) -> String {
-    n.and_then(|n| u64::try_from(n).ok())
-        .map_or_else(|| "-".to_owned(), size_about)
+    out::maybe(n.and_then(|n| u64::try_from(n).ok()).map(size_about))
 }
 
 pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
@@ -360,5 +349,5 @@ pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 fn took(ms: Option<i64>) -> String {
-    ms.map_or_else(|| "-".to_owned(), |ms| out::span(from_millis(ms)))
+    out::maybe(ms.map(|ms| out::span(from_millis(ms))))
 }

@@ -60,9 +60,8 @@ pub(crate) fn run(args: &SignArgs, as_json: bool) -> Outcome {
                 out::line(&format!("{what} {}  serial {}", job.name, document.serial));
             }
         }
-        write(&beside(file), &lines).map_err(|why| {
-            Failure::new(Exit::Error, format!("cannot write {}", beside(file).display())).why(why)
-        })?;
+        write(&beside(file), &lines)
+            .map_err(|why| Failure::broken(format!("cannot write {}", beside(file).display())).why(why))?;
     }
     if as_json {
         out::json(&told);
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &SignArgs, as_json: bool) -> Outcome {
 }
 
 fn unsigned(job: &str, why: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Error, format!("job {job} cannot be signed")).why(why)
+    Failure::broken(format!("job {job} cannot be signed")).why(why)
 }
 
 fn made_by(key: &PrivateKey, signed: &Signed) -> bool {

@@ -52,16 +52,7 @@ pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
                 out::maybe_time(job.last_success),
             ]
         });
-        out::table(
-            &[
-                "FAILING JOB",
-                "FAILURES",
-                "LAST STATE",
-                "LAST END",
-                "LAST SUCCESS",
-            ],
-            rows.collect(),
-        );
+        out::table("FAILING JOB|FAILURES|LAST STATE|LAST END|LAST SUCCESS", rows);
     }
     Ok(Exit::Ok)
 }

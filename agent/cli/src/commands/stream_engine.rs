@@ -38,6 +38,6 @@ fn progress() -> Option<OwnedFd> {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        Self::new(Exit::Error, error.to_string())
+        Self::broken(error.to_string())
     }
 }

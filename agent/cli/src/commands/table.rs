@@ -7,16 +7,22 @@ use jiff::Timestamp;
 
 use super::out;
 
-/// Columns of text. On a terminal too narrow for them times of today lose their date, then the widest columns fold, between
+/// Columns of text; their headers have a `|` between them. On a terminal too narrow for them times of today lose their date, then the widest columns fold, between
 /// words if they can; where not even words fit, each row becomes a block of lines. Nothing is cut off. Without a terminal they
 /// are as wide as they like.
-pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>) {
+pub(crate) fn table(headers: &str, rows: impl IntoIterator<Item = Vec<String>>) {
     table_with_optional(headers, rows, &[]);
 }
 
 /// As [`table`], but where a terminal has no room these columns are left out, the first of them first, and a note says so.
 /// Blocks have room for all.
-pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, optional: &[&str]) {
+pub(crate) fn table_with_optional(
+    headers: &str,
+    rows: impl IntoIterator<Item = Vec<String>>,
+    optional: &[&str],
+) {
+    let headers: Vec<&str> = headers.split('|').collect();
+    let mut rows: Vec<Vec<String>> = rows.into_iter().collect();
     for cell in rows.iter_mut().flatten() {
         *cell = one_line(cell).replace('\t', " ");
     }
@@ -24,7 +30,7 @@ pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, 
     let mut left_out = Vec::new();
     let mut text = None;
     if let Some(width) = width {
-        let (mut headers, mut rows) = (headers.to_vec(), rows.clone());
+        let (mut headers, mut rows) = (headers.clone(), rows.clone());
         if natural(&headers, &rows) > usize::from(width) {
             let today = Timestamp::now().to_zoned(out::zone().clone()).date();
             shorten(&mut rows, &format!("{today} "));
@@ -44,7 +50,7 @@ pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, 
             left_out.clear();
         }
     }
-    let text = text.unwrap_or_else(|| format_table(headers, &rows, width, color));
+    let text = text.unwrap_or_else(|| format_table(&headers, &rows, width, color));
     for text in text.lines() {
         out::raw(format!("{}\n", text.trim_end()).as_bytes());
     }

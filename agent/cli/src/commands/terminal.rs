@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::{Exit, Failure};
+use super::Failure;
 
 /// Whether there is somebody to ask.
 pub(crate) fn can_ask() -> bool {
@@ -21,7 +21,7 @@ pub(super) fn ask(question: &str) -> Result<String, Failure> {
     err.flush()?;
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer)? == 0 {
-        return Err(Failure::new(Exit::Refused, "no answer"));
+        return Err(Failure::refused("no answer"));
     }
     Ok(answer.trim_end_matches(['\n', '\r']).to_owned())
 }
@@ -53,7 +53,7 @@ pub(super) fn agree(question: &str, refused: &str, unasked: Failure) -> Result<(
     if ask(&format!("{question} [y/N] "))?.eq_ignore_ascii_case("y") {
         return Ok(());
     }
-    Err(Failure::new(Exit::Refused, refused))
+    Err(Failure::refused(refused))
 }
 
 /// Has the name of what is at stake typed, or given with `--confirm` where there is no terminal.
@@ -65,7 +65,7 @@ pub(super) fn confirm(danger: &str, name: &str, given: Option<&str>) -> Result<(
         Some(given) => given.to_owned(),
         None if can_ask() => ask(&format!("{danger}\nType \"{name}\" to go on: "))?,
         None => {
-            return Err(Failure::new(Exit::Refused, danger)
+            return Err(Failure::refused(danger)
                 .why("there is no terminal to confirm it on")
                 .next(format!("add --confirm \"{name}\" if that is what you want")));
         }
@@ -73,5 +73,5 @@ pub(super) fn confirm(danger: &str, name: &str, given: Option<&str>) -> Result<(
     if typed == name {
         return Ok(());
     }
-    Err(Failure::new(Exit::Refused, "nothing was done").why(format!("\"{typed}\" is not \"{name}\"")))
+    Err(Failure::refused("nothing was done").why(format!("\"{typed}\" is not \"{name}\"")))
 }

@@ -97,20 +97,15 @@ pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
                 ));
             }
         }
-        TokenCommand::Ls { all } => list(&tokens(&db, *all).await?, as_json),
+        TokenCommand::Ls { all } => return list(&tokens(&db, *all).await?, as_json),
         TokenCommand::Revoke { name } => {
             let row = revoke_token(&db, name, &super::who()).await?;
             let row = row.ok_or_else(|| {
-                Failure::new(Exit::NotFound, format!("there is no token {name} to revoke"))
+                Failure::not_found(format!("there is no token {name} to revoke"))
                     .next("`farmhand token ls` shows the tokens")
             })?;
-            if as_json {
-                out::json(&row);
-            } else {
-                out::line(&format!(
-                    "{name}: revoked; agents believe it for 2 s more at most"
-                ));
-            }
+            let text = format!("{name}: revoked; agents believe it for 2 s more at most");
+            return out::done(as_json, &row, &text);
         }
     }
     Ok(Exit::Ok)
@@ -126,12 +121,12 @@ pub(super) async fn create(
     may: (Role, &[String]),
     expires: Duration,
 ) -> Result<(String, TokenRow), Failure> {
-    let no_randomness = |_| Failure::new(Exit::Error, "the operating system has no randomness");
+    let no_randomness = |_| Failure::broken("the operating system has no randomness");
     let text = token::fresh().map_err(no_randomness)?;
-    let hash = token::hash(&text).ok_or_else(|| Failure::new(Exit::Error, "the new token is none"))?;
+    let hash = token::hash(&text).ok_or_else(|| Failure::broken("the new token is none"))?;
     let made = create_token(db, name, may, &hash, expires, &super::who()).await?;
     let row = made.ok_or_else(|| {
-        Failure::new(Exit::Refused, format!("there is a token {name} already")).next(format!(
+        Failure::refused(format!("there is a token {name} already")).next(format!(
             "choose another name, or `farmhand token revoke {name}` first"
         ))
     })?;
@@ -143,11 +138,7 @@ pub(super) fn named(jobs: Option<&[String]>) -> String {
     jobs.map_or_else(|| "all".to_owned(), |jobs| jobs.join(" "))
 }
 
-fn list(rows: &[TokenRow], as_json: bool) {
-    if as_json {
-        out::json(rows);
-        return;
-    }
+fn list(rows: &[TokenRow], as_json: bool) -> Outcome {
     let now = Timestamp::now();
     let cells = |row: &TokenRow| {
         let state = match row.revoked_at {
@@ -166,15 +157,6 @@ fn list(rows: &[TokenRow], as_json: bool) {
             row.created_by.clone(),
         ]
     };
-    let headers = [
-        "TOKEN",
-        "ROLE",
-        "JOBS",
-        "STATE",
-        "GOOD UNTIL",
-        "LAST USED",
-        "CREATED",
-        "BY",
-    ];
-    out::table(&headers, rows.iter().map(cells).collect());
+    let headers = "TOKEN|ROLE|JOBS|STATE|GOOD UNTIL|LAST USED|CREATED|BY";
+    out::list(as_json, rows, headers, rows.iter().map(cells))
 }

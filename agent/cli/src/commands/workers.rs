@@ -54,7 +54,7 @@ pub(super) fn run(args: &WorkersArgs, json: bool) -> Outcome {
     let tasks: Vec<Task> = (0..args.instances).map(|n| args.task(n)).collect();
     let (graph, _) = plan::graph(&tasks);
     let course = Course::new(&tasks, &graph, tasks.len(), &BTreeSet::new())
-        .ok_or_else(|| Failure::new(Exit::Error, "the workers wait for each other"))?;
+        .ok_or_else(|| Failure::broken("the workers wait for each other"))?;
     let dir = RunDir::prepare(None, false, Direction::Start)?;
     // SAFETY: this command runs in a process that has made no thread.
     let guardian = unsafe { Guardian::start(&dir, Spared::Nothing, &Locks::default())? };
@@ -85,7 +85,7 @@ pub(super) fn run(args: &WorkersArgs, json: bool) -> Outcome {
     let report = FlowEngine::new(&tasks, &graph, course, tools, options).run();
     report.dir.remove();
     match (report.trouble, report.interrupted) {
-        (Some(why), _) => Err(Failure::new(Exit::Error, "the workers were ended").why(why)),
+        (Some(why), _) => Err(Failure::broken("the workers were ended").why(why)),
         (None, true) => Ok(Exit::Interrupted),
         (None, false) => Ok(Exit::Ok),
     }

@@ -1,6 +1,7 @@
 //! What applying job files would change, value by value.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use farmhand_core::definition::{Change as Values, changes};
 use farmhand_core::notify::Url;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::files::{Files, value_of};
-use super::plan::{Named, Of};
 
 /// What differs of one job, pool or target.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -26,6 +26,46 @@ pub struct Diff {
     pub change: Change,
     /// Each key that differs, before and after.
     pub keys: BTreeMap<String, Values>,
+}
+
+/// What kind of definition it is, and its name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    JobId(String),
+    Pool(String),
+    Target(String),
+}
+
+/// As the API's documents describe [`Of`]: one of these is there.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DefinitionName)]
+pub(super) struct Named {
+    /// A job's name.
+    job_id: Option<String>,
+    /// A pool's name.
+    pool: Option<String>,
+    /// The name of a target of messages.
+    target: Option<String>,
+}
+
+impl Of {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::JobId(name) | Self::Pool(name) | Self::Target(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::JobId(name) => f.write_str(name),
+            Self::Pool(name) => write!(f, "pool {name}"),
+            Self::Target(name) => write!(f, "notify {name}"),
+        }
+    }
 }
 
 /// What files define against what is there.

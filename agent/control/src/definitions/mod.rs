@@ -21,11 +21,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::files::source_with;
-use crate::{Kind, Refusal, jobs};
+use crate::{Refusal, jobs};
 
-pub use diff::{Diff, between, changed, without_path};
+pub use diff::{Diff, Of, between, changed, without_path};
 pub use files::{Files, Wanted, prefix_of, source_name, value_of};
-pub use plan::{Of, Step};
+pub use plan::Step;
 pub use signed::{Signatures, attach, must_be_trusted, parse as parse_signatures, untrusted};
 pub use store::store;
 
@@ -62,6 +62,8 @@ pub struct Plan {
     present: Present,
     pool_rows: Vec<PoolItem>,
     target_rows: Vec<TargetRow>,
+    /// Of pools, targets and jobs, value by value.
+    pub diffs: Vec<Diff>,
     pub pools: Vec<Step>,
     /// What happens to targets of messages.
     pub targets: Vec<Step>,
@@ -156,10 +158,16 @@ impl Present {
         let pool_rows = every(|paging| async move { reading::pools(db, &paging).await });
         let pool_rows = pool_rows.await?.items;
         let target_rows = notify::targets(db).await?;
-        let (pools_there, targets_there) =
-            (plan::shared_pools(&pool_rows), plan::shared_targets(&target_rows));
-        let pools = plan::plan_pools(&wanted.pools, &pools_there, &scope);
-        let targets = plan::plan_targets(&wanted.targets, &targets_there, &scope);
+        let (pools_there, targets_there) = (
+            source::shared_pools(&pool_rows),
+            source::shared_targets(&target_rows),
+        );
+        let diffs = diff::diffs(&wanted, &self.jobs, &pool_rows, &target_rows, &scope);
+        let (jobs, shared): (Vec<Step>, Vec<Step>) =
+            plan::steps(&diffs, &wanted, &self.jobs).partition(|step| matches!(step.of, Of::JobId(_)));
+        let (pools, targets): (Vec<Step>, Vec<Step>) = shared
+            .into_iter()
+            .partition(|step| matches!(step.of, Of::Pool(_)));
         source::check_shared("pool", &pools, &pools_there, &wanted.jobs, &self.jobs, &scope)?;
         source::check_shared(
             "target",
@@ -169,13 +177,13 @@ impl Present {
             &self.jobs,
             &scope,
         )?;
-        let jobs = plan::plan(&wanted.jobs, &self.jobs, &scope);
         Ok(Plan {
             request,
             wanted,
             present: self,
             pool_rows,
             target_rows,
+            diffs,
             pools,
             targets,
             jobs,
@@ -191,17 +199,6 @@ impl Plan {
     /// Pools, targets, and then jobs.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.pools.iter().chain(&self.targets).chain(&self.jobs)
-    }
-
-    /// The same, value by value.
-    pub fn diffs(&self) -> Vec<Diff> {
-        diff::diffs(
-            &self.wanted,
-            &self.present.jobs,
-            &self.pool_rows,
-            &self.target_rows,
-            &self.scope(),
-        )
     }
 
     /// What the database would refuse of who is restricted, for a plan that shows it.
@@ -244,7 +241,7 @@ impl Plan {
                 if found.fatal {
                     let so_far = refusal
                         .take()
-                        .unwrap_or_else(|| Refusal::new(Kind::Refused, "a table is not as its job wants it"));
+                        .unwrap_or_else(|| Refusal::refused("a table is not as its job wants it"));
                     refusal = Some(so_far.why(text));
                 } else {
                     warnings.push(text);
@@ -278,8 +275,8 @@ impl Plan {
 
     /// Whether there is anything to be done; a signature alone may be new.
     pub fn changes(&self) -> bool {
-        let pools = plan::shared_pools(&self.pool_rows);
-        let targets = plan::shared_targets(&self.target_rows);
+        let pools = source::shared_pools(&self.pool_rows);
+        let targets = source::shared_targets(&self.target_rows);
         source::moved(&self.wanted, &self.present.jobs, &pools, &targets, &self.scope())
             || self.wanted.jobs.iter().any(|job| job.signed.is_some())
             || self.steps().any(|step| step.change != Change::Unchanged)

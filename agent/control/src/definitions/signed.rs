@@ -8,7 +8,7 @@ use farmhand_policy::trust::{self, Document, Refused, Trust};
 use farmhand_store::signatures::Signed;
 
 use super::files::Wanted;
-use crate::{Kind, Refusal};
+use crate::Refusal;
 
 /// What is signed of a file, by job.
 pub type Signatures = BTreeMap<String, (Document, Signed)>;
@@ -48,9 +48,7 @@ pub fn attach<E: From<Refusal>>(
                 } else {
                     "is not signed"
                 };
-                return Err(Refusal::new(
-                    Kind::Refused,
-                    format!("job {} of {} {what}", job.name, job.source),
+                return Err(Refusal::refused(format!("job {} of {} {what}", job.name, job.source),
                 )
                 .next("`farmhand job sign FILE --key KEY` signs it, with the same --set and --prefix; nothing was applied")
                 .into());
@@ -72,10 +70,8 @@ pub fn untrusted<'a>(jobs: &'a [Wanted], trusted: &Trust) -> impl Iterator<Item 
 pub fn must_be_trusted(jobs: &[Wanted], trusted: &Trust) -> Result<(), Refusal> {
     match untrusted(jobs, trusted).next() {
         None => Ok(()),
-        Some((job, why)) => Err(
-            Refusal::new(Kind::Refused, format!("job {job} would not be executed"))
-                .why(why)
-                .next("sign it with a trusted key; nothing was applied"),
-        ),
+        Some((job, why)) => Err(Refusal::refused(format!("job {job} would not be executed"))
+            .why(why)
+            .next("sign it with a trusted key; nothing was applied")),
     }
 }

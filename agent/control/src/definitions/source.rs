@@ -2,12 +2,40 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use farmhand_core::notify::TargetSpec;
 use farmhand_store::jobs::{Change, Listed, PoolChange, Scope, TargetChange, User};
+use farmhand_store::notify::TargetRow;
+use farmhand_store::reading::PoolItem;
 
 use super::files::{Files, Wanted, prefix_of};
-use super::plan::{Shared, Step};
-use crate::{Kind, Refusal};
+use super::plan::Step;
+use crate::Refusal;
+
+/// A pool or target that is there.
+pub(super) struct Shared<'a> {
+    name: &'a str,
+    source: &'a str,
+    jobs: &'a [String],
+}
+
+pub(super) fn shared_pools(rows: &[PoolItem]) -> Vec<Shared<'_>> {
+    let shared = rows.iter().map(|row| Shared {
+        name: &row.name,
+        source: &row.source,
+        jobs: &row.jobs,
+    });
+    shared.collect()
+}
+
+/// The targets that files define.
+pub(super) fn shared_targets(rows: &[TargetRow]) -> Vec<Shared<'_>> {
+    let defined = rows.iter().filter(|row| row.spec.is_some());
+    let shared = defined.map(|row| Shared {
+        name: &row.name,
+        source: &row.source,
+        jobs: &row.jobs,
+    });
+    shared.collect()
+}
 
 /// Thousands are looked up.
 fn by_name(jobs: &[Listed]) -> BTreeMap<&str, &Listed> {
@@ -28,10 +56,10 @@ pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope
 }
 
 /// Refuses to change a pool or target of another source, and to delete one that jobs outside of this apply need.
-pub(super) fn check_shared<V>(
+pub(super) fn check_shared(
     what: &str,
     steps: &[Step],
-    there: &[Shared<'_, V>],
+    there: &[Shared<'_>],
     wanted: &[Wanted],
     present: &[Listed],
     scope: &Scope<'_>,
@@ -65,8 +93,8 @@ pub(super) fn check_shared<V>(
 pub(super) fn moved(
     wanted: &Files,
     jobs: &[Listed],
-    pools: &[Shared<'_, u32>],
-    targets: &[Shared<'_, &TargetSpec>],
+    pools: &[Shared<'_>],
+    targets: &[Shared<'_>],
     scope: &Scope<'_>,
 ) -> bool {
     let jobs = by_name(jobs);
@@ -91,7 +119,7 @@ pub(super) fn other_source(what: &str, name: &str, source: &str) -> Refusal {
         "pool" => "give it the same size here",
         _ => "give it the same keys here",
     };
-    Refusal::new(Kind::Refused, "nothing was applied")
+    Refusal::refused("nothing was applied")
         .why(format!(
             "the {what} {name} is defined by another source: {source}"
         ))
@@ -111,7 +139,7 @@ fn applied_as(source: &str, name: &str) -> String {
 
 pub(super) fn needed(what: &str, name: &str, by: &User) -> Refusal {
     let User { job_id, source } = by;
-    Refusal::new(Kind::Refused, "nothing was applied")
+    Refusal::refused("nothing was applied")
         .why(format!(
             "the {what} {name} would be deleted, and {job_id} of {source} needs it"
         ))

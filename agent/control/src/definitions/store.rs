@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::files::{Files, Wanted};
 use super::source::{needed, other_source};
-use crate::{Kind, Refusal, due_now};
+use crate::{Refusal, due_now};
 
 /// Applies in one transaction and says what became of each job, with the pools and targets of the files when there are files, firing first what is
 /// overdue under the present definitions.
@@ -36,7 +36,7 @@ pub async fn store(
         let blocked = match apply_signed(db, &changes, &signed, (pools, targets), scope, by).await? {
             ApplyOutcome::Done { applied, .. } => return Ok(applied),
             ApplyOutcome::Refused(faults) => {
-                let refusal = Refusal::new(Kind::Refused, "the triggers of the jobs do not fit together");
+                let refusal = Refusal::refused("the triggers of the jobs do not fit together");
                 let refusal = faults.iter().fold(refusal, |r, fault| r.why(fault));
                 return Err(refusal.next("nothing was applied; fix `triggered_by`"));
             }
@@ -79,14 +79,14 @@ fn change(job: &Wanted, after: Timestamp) -> Result<JobChange, Refusal> {
 }
 
 fn no_pool(job_id: &str, pool: &str) -> Refusal {
-    Refusal::new(Kind::Refused, "nothing was applied")
+    Refusal::refused("nothing was applied")
         .why(format!("{job_id} needs the pool {pool}, and there is none"))
         .next(format!("apply a file with [pool.{pool}] first"))
 }
 
 fn pool_in_use(pool: &str, runs: &[i64]) -> Refusal {
     let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
-    Refusal::new(Kind::Refused, "nothing was applied")
+    Refusal::refused("nothing was applied")
         .why(format!(
             "the pool {pool} would be deleted, and runs are in it or wait for it: {}",
             runs.join(", ")
@@ -95,7 +95,7 @@ fn pool_in_use(pool: &str, runs: &[i64]) -> Refusal {
 }
 
 fn no_target(job_id: &str, target: &str) -> Refusal {
-    Refusal::new(Kind::Refused, "nothing was applied")
+    Refusal::refused("nothing was applied")
         .why(format!("{job_id} notifies {target}, and there is no such target"))
         .next(format!("apply a file with [notify.{target}] first"))
 }

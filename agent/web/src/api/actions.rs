@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use farmhand_core::definition::Overlap;
 use farmhand_core::run::RunState;
+use farmhand_store::Role;
 use farmhand_store::jobs::Once;
-use farmhand_store::{Role, StoreError};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,10 +13,10 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::query::pair;
-use crate::auth::Refusal as Turned;
+use crate::auth::Rejection;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
-use farmhand_control::{Action, Answer, BulkAction, By, Chosen, Refusal, perform};
+use farmhand_control::{Action, Answer, BulkAction, By, Chosen, Kind, perform};
 use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
@@ -42,7 +42,7 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
         // The route admits the role, and what is asked for needs a higher one.
         note(app, caller, action.cli(), "role");
         let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
-        return Err(Turned::Role { name, has, needs }.problem());
+        return Err(Rejection::Role { name, has, needs }.problem());
     }
     let who = caller.who();
     let by = By {
@@ -54,8 +54,9 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
     };
     let answer = app
         .acting(async |db| perform(&db.for_token(caller.token_id), action, by, !preview).await)
-        .await;
-    if let Err(Refusal::Store(StoreError::Restricted(_))) = answer {
+        .await
+        .map_err(Problem::from);
+    if answer.as_ref().is_err_and(|problem| problem.kind == Kind::Denied) {
         note(app, caller, action.cli(), "restricted");
     }
     let answer = answer?;

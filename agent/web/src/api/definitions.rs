@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
 use farmhand_control::definitions::{self, Changes, Diff, Files, Present, Request, Signatures};
+use farmhand_control::{Kind, Refusal};
 use farmhand_core::definition::{check_prefix, load_with};
 use farmhand_core::document::Source;
 use farmhand_core::text::shell_word;
@@ -96,7 +96,7 @@ async fn apply(
     }
     let done = change(&app, &caller, body, query.preview, turn).await;
     if let Err(problem) = &done
-        && problem.status() == StatusCode::FORBIDDEN
+        && problem.kind == Kind::Denied
     {
         note(&app, &caller, command, "restricted");
     }
@@ -128,7 +128,7 @@ async fn change(
     });
     let (sources, all) = read.await.map_err(|error| {
         tracing::error!("API: {error}");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+        Refusal::broken("internal error")
     })??;
     let present = Present::read(&db).await?;
     present.check_triggers(&sources, &all, &request)?;
@@ -149,7 +149,7 @@ async fn change(
         plan.apply(&db, &caller.who()).await?;
         app.changes.wake();
     }
-    let mut diff = plan.diffs();
+    let mut diff = std::mem::take(&mut plan.diffs);
     diff.retain(|diff| diff.change != Change::Unchanged);
     Ok(Applied {
         changes: plan.into_changes(applied),

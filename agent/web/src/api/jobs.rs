@@ -1,6 +1,7 @@
 //! Jobs: lists, one of them, its revisions, its runs as a grid, what comes next.
 
 use axum::extract::State;
+use farmhand_control::Refusal;
 use farmhand_store::Role;
 use farmhand_store::reading::{
     self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobOrder, JobsFilter, NextInstants, Page,
@@ -110,8 +111,10 @@ async fn diff(
 ) -> Result<Json<RevisionDiff>, Problem> {
     let diff = reading::diff(app.reading.db(), &job, query.from, query.to).await?;
     diff.map(Json).ok_or_else(|| {
-        Problem::not_found(format!("{job} has no such two revisions"))
-            .hint(format!("/api/v1/jobs/{job}/revisions lists them"))
+        let refusal = Refusal::not_found(format!("{job} has no such two revisions"));
+        refusal
+            .next(format!("/api/v1/jobs/{job}/revisions lists them"))
+            .into()
     })
 }
 
@@ -201,7 +204,8 @@ async fn days(
 
 /// What is said of a name that no job has; also by pages.
 pub fn no_job(job: &str) -> Problem {
-    Problem::not_found(format!("there is no job {job}"))
-        .detail("it was never applied, or has been removed")
-        .hint("/jobs shows the jobs, and /api/v1/jobs lists them for programs")
+    Refusal::not_found(format!("there is no job {job}"))
+        .why("it was never applied, or has been removed")
+        .next("/jobs shows the jobs, and /api/v1/jobs lists them for programs")
+        .into()
 }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use farmhand_control::Refusal;
 use farmhand_store::Role;
 use farmhand_store::reading::{self, LogRange, MOST_BYTES, Tail};
 use serde::Deserialize;
@@ -68,7 +69,7 @@ async fn range(
     };
     let range = reading::log(app.reading.db(), run, query.attempt, tail, size).await?;
     range.map(Json).ok_or_else(|| match query.attempt {
-        Some(attempt) => Problem::not_found(format!("there is no attempt {attempt} of run {run}")),
+        Some(attempt) => Refusal::not_found(format!("there is no attempt {attempt} of run {run}")).into(),
         None => no_run(run),
     })
 }

@@ -1,6 +1,7 @@
 //! Nodes, leases and pools.
 
 use axum::extract::State;
+use farmhand_control::Refusal;
 use farmhand_store::Role;
 use farmhand_store::reading::{self, LeaseItem, NodeItem, NodeState, Page, PoolItem};
 use serde::Deserialize;
@@ -55,8 +56,9 @@ async fn node(State(app): State<App>, Path(address): Path<String>) -> Result<Jso
 
 /// What is said of an address that no node has; also by pages.
 pub fn no_node(address: &str) -> Problem {
-    Problem::not_found(format!("there is no node {address}"))
-        .hint("/nodes shows the nodes, and /api/v1/nodes lists them for programs")
+    Refusal::not_found(format!("there is no node {address}"))
+        .next("/nodes shows the nodes, and /api/v1/nodes lists them for programs")
+        .into()
 }
 
 /// Sessions that are open or still hold runs, with what they hold
@@ -93,6 +95,7 @@ async fn pool(State(app): State<App>, Path(pool): Path<String>) -> Result<Json<P
 
 /// What is said of a name that no pool has; also by pages.
 pub fn no_pool(name: &str) -> Problem {
-    Problem::not_found(format!("there is no pool {name}"))
-        .hint("/pools shows the pools, and /api/v1/pools lists them for programs")
+    Refusal::not_found(format!("there is no pool {name}"))
+        .next("/pools shows the pools, and /api/v1/pools lists them for programs")
+        .into()
 }

@@ -1,6 +1,7 @@
 //! Runs: lists, one of them, its tasks when it is a flow.
 
 use axum::extract::State;
+use farmhand_control::Refusal;
 use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, FlowView, Page, RunDetail, RunFilter, RunItem};
 use farmhand_store::{Role, RunKind};
@@ -86,12 +87,13 @@ async fn show(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<RunDe
 async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowView>, Problem> {
     let view = reading::flow(app.reading.db(), run).await?;
     view.map(Json)
-        .ok_or_else(|| Problem::not_found(format!("there is no run {run}, or it is no flow")))
+        .ok_or_else(|| Refusal::not_found(format!("there is no run {run}, or it is no flow")).into())
 }
 
 /// What is said of a number that no run has; also by pages.
 pub fn no_run(run: i64) -> Problem {
-    Problem::not_found(format!("there is no run {run}"))
-        .detail("it never existed, its history has expired, or it was a round of a continuous job whose success was merged into a later one's")
-        .hint("/runs shows the newest runs, and /api/v1/runs lists them for programs")
+    Refusal::not_found(format!("there is no run {run}"))
+        .why("it never existed, its history has expired, or it was a round of a continuous job whose success was merged into a later one's")
+        .next("/runs shows the newest runs, and /api/v1/runs lists them for programs")
+        .into()
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use farmhand_control::{Kind, Refusal};
 use farmhand_store::Role;
 use farmhand_store::tokens::Standing;
 use tokio::sync::OwnedSemaphorePermit;
@@ -40,7 +41,7 @@ pub struct Guard {
 
 /// Why a request was turned away; the words are a metric's label.
 #[derive(Clone, Debug)]
-pub enum Refusal {
+pub enum Rejection {
     NoToken,
     BadToken,
     Stale {
@@ -73,7 +74,7 @@ pub enum Refusal {
     Unavailable(Problem),
 }
 
-impl Refusal {
+impl Rejection {
     fn word(&self) -> &'static str {
         match self {
             Self::NoToken => "no_token",
@@ -104,43 +105,42 @@ impl Refusal {
     }
 
     pub fn problem(self) -> Problem {
-        let unauthenticated = |title: &str| {
-            Problem::new(StatusCode::UNAUTHORIZED, title).hint(
+        let unauthenticated = |what: &str| {
+            Refusal::new(Kind::Unauthenticated, what).next(
                 "send Authorization: Bearer fh_…; `farmhand token create NAME --role viewer` makes a token",
             )
         };
-        match self {
+        let refusal = match self {
             Self::NoToken => unauthenticated("this needs a token"),
             // Whoever shows an old token learns no more than whoever makes one up.
             Self::BadToken | Self::Stale { .. } | Self::BadLogin | Self::NotTheProxy { .. } => {
                 unauthenticated("this token is not good, or not any more")
             }
             Self::Role { has, needs, .. } => {
-                Problem::new(StatusCode::FORBIDDEN, format!("this needs the role {needs}"))
-                    .detail(format!("the caller's role is {has}"))
-                    .hint(format!("use a token with --role {needs}, or behind a trusted proxy a user with this role"))
+                Refusal::new(Kind::Denied, format!("this needs the role {needs}"))
+                    .why(format!("the caller's role is {has}"))
+                    .next(format!("use a token with --role {needs}, or behind a trusted proxy a user with this role"))
             }
             Self::UnknownUser { .. } => {
-                Problem::new(StatusCode::FORBIDDEN, "the proxy names no user who has a role here")
-                    .hint("the agent's configuration lists users and groups: [trusted_proxy.users], [trusted_proxy.groups]")
+                Refusal::new(Kind::Denied, "the proxy names no user who has a role here")
+                    .next("the agent's configuration lists users and groups: [trusted_proxy.users], [trusted_proxy.groups]")
             }
-            Self::CrossSite { .. } => {
-                Problem::new(StatusCode::FORBIDDEN, "the request came from another site")
-                    .hint("act from Farmhand's own page, or send a token in the Authorization header")
-            }
+            Self::CrossSite { .. } => Refusal::new(Kind::Denied, "the request came from another site")
+                .next("act from Farmhand's own page, or send a token in the Authorization header"),
             Self::TooMany { .. } => {
-                Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests").retry_after(2)
+                return Problem::from(Refusal::new(Kind::TooMany, "too many requests")).retry_after(2);
             }
-            Self::TooLarge(most) => Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(most) => Refusal::new(
+                Kind::TooLarge,
                 format!("the request is larger than {most} bytes, or its path than {URI}"),
             ),
-            Self::TooSlow => Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
+            Self::TooSlow => Refusal::new(
+                Kind::Late,
                 format!("the body did not come within {} s", BODY_TIME.as_secs()),
             ),
-            Self::Unavailable(problem) => problem,
-        }
+            Self::Unavailable(problem) => return problem,
+        };
+        refusal.into()
     }
 }
 
@@ -148,7 +148,7 @@ pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next)
     let app = &guard.app;
     match admitted(&guard, &mut request).await {
         Ok(()) => next.run(request).await,
-        Err(Refusal::NoToken | Refusal::BadToken | Refusal::Stale { .. })
+        Err(Rejection::NoToken | Rejection::BadToken | Rejection::Stale { .. })
             if matches!(guard.access, Access::Page(_)) && request.method() == Method::GET =>
         {
             Redirect::to("/login").into_response()
@@ -161,7 +161,7 @@ pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next)
 }
 
 /// Notes a request that is turned away.
-pub(super) fn record(app: &App, request: &Request, refusal: &Refusal) {
+pub(super) fn record(app: &App, request: &Request, refusal: &Rejection) {
     app.refusals.note(Refused {
         reason: refusal.word(),
         token: refusal.name().map(str::to_owned),
@@ -172,20 +172,20 @@ pub(super) fn record(app: &App, request: &Request, refusal: &Refusal) {
     });
 }
 
-async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
+async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Rejection> {
     let app = &guard.app;
     if request
         .uri()
         .path_and_query()
         .is_some_and(|p| p.as_str().len() > URI)
     {
-        return Err(Refusal::TooLarge(BODY));
+        return Err(Rejection::TooLarge(BODY));
     }
     let unsafe_method = !matches!(*request.method(), Method::GET | Method::HEAD);
     match guard.access {
         Access::Open => {
             if unsafe_method && !origin::may_be_own(request.headers()) {
-                return Err(Refusal::CrossSite { name: None });
+                return Err(Rejection::CrossSite { name: None });
             }
         }
         Access::Api(needs) | Access::Page(needs) => {
@@ -193,19 +193,19 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
             let name = &caller.name;
             // A browser sends a cookie by itself, and to the proxy what the proxy goes by.
             if caller.shown != Shown::Token && unsafe_method && !origin::is_own(request.headers()) {
-                return Err(Refusal::CrossSite {
+                return Err(Rejection::CrossSite {
                     name: Some(name.clone()),
                 });
             }
             if !caller.may(needs) {
-                return Err(Refusal::Role {
+                return Err(Rejection::Role {
                     name: name.clone(),
                     has: caller.role,
                     needs,
                 });
             }
             if !app.auth.limits.request((caller.token_id, name.clone())) {
-                return Err(Refusal::TooMany {
+                return Err(Rejection::TooMany {
                     name: Some(name.clone()),
                 });
             }
@@ -232,41 +232,38 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
 #[derive(Clone)]
 pub struct Turn(#[expect(dead_code, reason = "only held")] Arc<OwnedSemaphorePermit>);
 
-async fn turn(app: &App) -> Result<Turn, Refusal> {
+async fn turn(app: &App) -> Result<Turn, Rejection> {
     match tokio::time::timeout(BODY_TIME, app.large.clone().acquire_owned()).await {
         Ok(Ok(turn)) => Ok(Turn(Arc::new(turn))),
         _ => {
-            let busy = Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "another such request is being answered",
-            );
-            Err(Refusal::Unavailable(busy.hint("try again").retry_after(5)))
+            let busy = Refusal::new(Kind::Slow, "another such request is being answered");
+            Err(Rejection::Unavailable(busy.next("try again").into()))
         }
     }
 }
 
 /// The body, read within its bounds before a handler sees anything of it.
-async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Refusal> {
+async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Rejection> {
     match tokio::time::timeout(BODY_TIME, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Refusal::TooLarge(most)),
-        Err(_) => Err(Refusal::TooSlow),
+        Ok(Err(_)) => Err(Rejection::TooLarge(most)),
+        Err(_) => Err(Rejection::TooSlow),
     }
 }
 
 /// Whose token or session the request shows. A bad token is not made up for by a good cookie.
-async fn caller(guard: &Guard, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+async fn caller(guard: &Guard, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Rejection> {
     let app = &guard.app;
     let (shown, text) = match headers.get(header::AUTHORIZATION) {
-        Some(value) => (Shown::Token, bearer(value).ok_or(Refusal::BadToken)?),
+        Some(value) => (Shown::Token, bearer(value).ok_or(Rejection::BadToken)?),
         None => (
             Shown::Session,
-            session::cookie(app, headers).ok_or(Refusal::NoToken)?,
+            session::cookie(app, headers).ok_or(Rejection::NoToken)?,
         ),
     };
     match token::known(app, shown, &text, headers, remote).await {
-        Err(Refusal::Unavailable(problem)) if guard.even_away => {
-            token::was_known(app, shown, &text, headers, remote).ok_or(Refusal::Unavailable(problem))
+        Err(Rejection::Unavailable(problem)) if guard.even_away => {
+            token::was_known(app, shown, &text, headers, remote).ok_or(Rejection::Unavailable(problem))
         }
         answer => answer,
     }

@@ -18,7 +18,7 @@ use super::Problem;
 
 use self::limits::Limits;
 pub(super) use self::limits::network;
-pub(super) use self::middleware::Refusal;
+pub(super) use self::middleware::Rejection;
 use self::token::{Cache, Shown};
 
 /// Where a connection comes from; the listener puts it into each request.
@@ -71,7 +71,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
             .extensions
             .get::<Self>()
             .cloned()
-            .ok_or_else(|| Refusal::NoToken.problem())
+            .ok_or_else(|| Rejection::NoToken.problem())
     }
 }
 

@@ -7,7 +7,7 @@ use farmhand_store::proxy::TrustedProxy;
 use farmhand_store::tokens::Known;
 
 use super::token::Shown;
-use super::{Caller, Refusal};
+use super::{Caller, Rejection};
 
 /// Longest name of a user.
 const NAME: usize = 200;
@@ -19,12 +19,12 @@ pub fn user(
     shown: Shown,
     headers: &HeaderMap,
     remote: IpAddr,
-) -> Result<Caller, Refusal> {
+) -> Result<Caller, Rejection> {
     if shown == Shown::Session || !proxy.is_at(remote) {
         let name = token.name.clone();
-        return Err(Refusal::NotTheProxy { name });
+        return Err(Rejection::NotTheProxy { name });
     }
-    let unknown = |name: Option<&str>| Refusal::UnknownUser {
+    let unknown = |name: Option<&str>| Rejection::UnknownUser {
         name: name.map(|name| format!("header:{name}")),
     };
     let name = only(headers, &proxy.user_header).filter(|name| is_name(name));

@@ -6,15 +6,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Form, RequestExt};
+use farmhand_control::Refusal;
 use farmhand_store::tokens;
 use serde::Deserialize;
 
 use super::middleware::{record, remote};
 use super::token::{self, Shown};
-use super::{Caller, Refusal};
+use super::{Caller, Rejection};
 use crate::{App, Problem};
 
 /// A session lives no longer than this, nor than its token.
@@ -48,8 +49,7 @@ fn set_cookie(app: &App, secret: &str, seconds: u64) -> Result<HeaderValue, Prob
         "{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}",
         name(app)
     );
-    HeaderValue::from_str(&text)
-        .map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the cookie cannot be made"))
+    HeaderValue::from_str(&text).map_err(|_| Refusal::broken("the cookie cannot be made").into())
 }
 
 /// `POST /login`: a form with `token`. Answers with the page, or with the login again.
@@ -63,14 +63,14 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
     };
     match begin(&app, login.token.trim(), remote).await {
         Ok(response) => response,
-        Err(Refusal::Unavailable(problem)) => problem.into_response(),
+        Err(Rejection::Unavailable(problem)) => problem.into_response(),
         Err(refusal) => {
             // What it was exactly is written down, and not told.
             record(&app, &asked, &refusal);
             match refusal {
-                Refusal::TooMany { .. } => refusal.problem().into_response(),
+                Rejection::TooMany { .. } => refusal.problem().into_response(),
                 _ => {
-                    record(&app, &asked, &Refusal::BadLogin);
+                    record(&app, &asked, &Rejection::BadLogin);
                     Redirect::to("/login?wrong").into_response()
                 }
             }
@@ -78,30 +78,25 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusal> {
+async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Rejection> {
     // Without headers: the trusted proxy's token begins no session.
     let caller = token::known(app, Shown::Token, text, &HeaderMap::new(), remote).await?;
     if !app.auth.limits.session(caller.token_id) {
         let name = Some(caller.name);
-        return Err(Refusal::TooMany { name });
+        return Err(Rejection::TooMany { name });
     }
-    let no_randomness = |_| {
-        Refusal::Unavailable(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "there is no randomness",
-        ))
-    };
+    let no_randomness = |_| Rejection::Unavailable(Refusal::broken("there is no randomness").into());
     let secret = token::fresh().map_err(no_randomness)?;
-    let hash = token::hash(&secret).ok_or(Refusal::BadToken)?;
-    let shown = token::hash(text).ok_or(Refusal::BadToken)?;
+    let hash = token::hash(&secret).ok_or(Rejection::BadToken)?;
+    let shown = token::hash(text).ok_or(Rejection::BadToken)?;
     let begun = app
         .credentials(async |db| tokens::begin_session(db, &hash, &shown, &remote.to_string(), VALID).await)
         .await
-        .map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
+        .map_err(|error| Rejection::Unavailable(error.into()))?;
     if !begun {
-        return Err(Refusal::BadToken);
+        return Err(Rejection::BadToken);
     }
-    let cookie = set_cookie(app, &secret, VALID.as_secs()).map_err(Refusal::Unavailable)?;
+    let cookie = set_cookie(app, &secret, VALID.as_secs()).map_err(Rejection::Unavailable)?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 

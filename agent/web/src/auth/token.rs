@@ -12,8 +12,8 @@ use farmhand_store::tokens::{self, Known, Standing};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
-use super::{Caller, Refusal, proxy};
-use crate::{App, Problem};
+use super::{Caller, Rejection, proxy};
+use crate::App;
 
 const PREFIX: &str = "fh_";
 /// A credential that was good is asked for again after this: so long a revoked one may go on.
@@ -94,9 +94,9 @@ pub async fn known(
     text: &str,
     headers: &HeaderMap,
     remote: IpAddr,
-) -> Result<Caller, Refusal> {
+) -> Result<Caller, Rejection> {
     let now = Instant::now();
-    let key = (shown, hash(text).ok_or(Refusal::BadToken)?);
+    let key = (shown, hash(text).ok_or(Rejection::BadToken)?);
     let row = match app.auth.known.get(&key, now) {
         Some(row) => row,
         None => {
@@ -116,7 +116,7 @@ pub fn was_known(app: &App, shown: Shown, text: &str, headers: &HeaderMap, remot
 }
 
 /// What the database says of a credential; one that is not good any more is forgotten.
-async fn asked(app: &App, key: (Shown, Hash), remote: IpAddr) -> Result<Known, Refusal> {
+async fn asked(app: &App, key: (Shown, Hash), remote: IpAddr) -> Result<Known, Rejection> {
     let (shown, hash) = key;
     // Each guess costs the database a statement; those that are known cost none. Where an address has guessed too
     // often, its credentials are looked at one at a time: a good one behind the same address still comes through.
@@ -131,16 +131,16 @@ async fn asked(app: &App, key: (Shown, Hash), remote: IpAddr) -> Result<Known, R
             Shown::Session => tokens::find_session(db, &hash).await,
         })
         .await
-        .map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
+        .map_err(|error| Rejection::Unavailable(error.into()))?;
     let refusal = match found {
-        Some(row) if !is_of(&row, &hash) => return Err(Refusal::BadToken),
+        Some(row) if !is_of(&row, &hash) => return Err(Rejection::BadToken),
         Some(row) if row.standing == Standing::Good => return Ok(row),
-        Some(row) => Refusal::Stale {
+        Some(row) => Rejection::Stale {
             name: row.name,
             standing: row.standing,
         },
-        None if guesses => return Err(Refusal::TooMany { name: None }),
-        None => Refusal::BadToken,
+        None if guesses => return Err(Rejection::TooMany { name: None }),
+        None => Rejection::BadToken,
     };
     app.auth.known.forget(&key);
     app.auth.limits.guessed(remote);
@@ -157,7 +157,7 @@ fn caller(
     row: Known,
     headers: &HeaderMap,
     remote: IpAddr,
-) -> Result<Caller, Refusal> {
+) -> Result<Caller, Rejection> {
     if let Some(proxy) = app.proxy.as_ref().filter(|proxy| proxy.token_name == row.name) {
         return proxy::user(proxy, &row, shown, headers, remote);
     }

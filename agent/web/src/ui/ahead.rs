@@ -43,13 +43,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
             }
         }
     };
-    Ok(Made {
-        title: "Schedule ahead".to_owned(),
-        section: Section::Jobs,
-        now,
-        tick: 60,
-        content,
-    })
+    Ok(Made::new("Schedule ahead", Section::Jobs, now, 60, content))
 }
 
 fn table(ahead: &Ahead, step: Step, now: Timestamp) -> Markup {

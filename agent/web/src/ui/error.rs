@@ -1,27 +1,29 @@
-//! What a page says when it cannot say what it should: what happened, why, what to do next.
+//! A page, or what it says when it cannot say what it should: what happened, why, what to do next.
 
+use axum::http::StatusCode;
 use axum::response::Response;
+use farmhand_control::Kind;
+use jiff::Timestamp;
 use maud::html;
 
-use super::layout::{Frame, Section, Who};
+use super::layout::{Made, Section};
 use super::parts::cli;
 use super::parts::icons::Icon;
 use crate::{App, Caller, Problem};
 
-/// The problem for somebody who is signed in.
-pub fn shown(app: &App, caller: &Caller, problem: &Problem) -> Response {
-    let who = Who {
-        name: caller.name.clone(),
-        role: caller.role,
-    };
-    page(app, Some(who), problem)
+/// The page, or the one that says why there is none.
+pub fn answer(app: &App, caller: &Caller, made: Result<Made, Problem>) -> Response {
+    match made {
+        Ok(made) => made.response(app, Some(caller), StatusCode::OK),
+        Err(problem) => page(app, Some(caller), &problem),
+    }
 }
 
-/// The problem as a page of its own.
-pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
+/// The problem as a page of its own, for whoever is signed in.
+pub fn page(app: &App, who: Option<&Caller>, problem: &Problem) -> Response {
     let status = problem.status();
     // A statement that takes too long is ended, and the farm goes on.
-    let (again, away) = (status.as_u16() == 503, problem.is_away());
+    let (again, away) = (status.as_u16() == 503, problem.kind == Kind::Away);
     let content = html! {
         section class="card verdict bad" data-retry[again] data-away[away] {
             h1 { (Icon::Alert.markup()) (problem.title()) }
@@ -36,13 +38,5 @@ pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
             }
         }
     };
-    let frame = Frame {
-        title: problem.title().to_owned(),
-        section: Section::Other,
-        now: None,
-        who,
-        address: app.address.clone(),
-        tick: 0,
-    };
-    super::html(status, &frame.page(&content))
+    Made::new(problem.title(), Section::Other, None::<Timestamp>, 0, content).response(app, who, status)
 }

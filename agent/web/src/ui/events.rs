@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::layout::Section;
 use super::parts::time::{ago, clock};
-use super::parts::{empty, link, pager, words};
+use super::parts::{BY_TIME, empty, link, pager, scroll, words};
 use super::{Made, answer};
 use crate::api::query::{choice, run_number};
 use crate::{App, Caller, Problem, Query};
@@ -152,38 +152,26 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         limit: Some(100),
     };
     let page = reading::events(db, &filter, &paging).await?;
-    let here = |cursor: &str| {
-        let chosen = [
-            ("about", ask.about.as_str()),
-            ("job", &ask.job),
-            ("node", &ask.node),
-            ("run", &ask.run),
-            ("kind", &ask.kind),
-            ("since", &ask.since),
-            ("until", &ask.until),
-            ("cursor", cursor),
-        ];
-        link::query("/events", &chosen)
-    };
-    let first = (!ask.cursor.is_empty()).then(|| here(""));
-    let next = page.next.as_deref().map(here);
+    let fields = [
+        ("about", ask.about.as_str()),
+        ("job", &ask.job),
+        ("node", &ask.node),
+        ("run", &ask.run),
+        ("kind", &ask.kind),
+        ("since", &ask.since),
+        ("until", &ask.until),
+    ];
     let content = html! {
         div class="head" { h1 class="grow" { "Events" } }
         section class="card" {
             header { (filter_form(ask)) }
             div id="events" data-live {
                 (sentences(&page.items, now))
-                (pager(first.as_deref(), next.as_deref()))
+                (pager(BY_TIME, ("/events", &fields), &ask.cursor, page.next.as_deref()))
             }
         }
     };
-    Ok(Made {
-        title: "Events".to_owned(),
-        section: Section::Events,
-        now,
-        tick: 0,
-        content,
-    })
+    Ok(Made::new("Events", Section::Events, now, 0, content))
 }
 
 fn filter_form(ask: &Ask) -> Markup {
@@ -212,31 +200,24 @@ pub fn sentences(events: &[Recorded], now: Timestamp) -> Markup {
             "farmhand events",
         );
     }
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr { th { "When" } th { "What" } th { "About" } th { "Node" } th { "Said" } } }
-            tbody {
-                @for event in events {
-                    @let what = &event.event;
-                    tr id=(format!("event-{}", event.event_id)) data-row {
-                        td class="nowrap" title=(clock(event.at)) { (ago(event.at, now)) }
-                        td class="nowrap" { (words::event(what.severity, &what.kind)) }
-                        td {
-                            @if let Some(run) = what.run_id {
-                                a href=(link::run(run)) { "run " (run) }
-                                @if let Some(attempt) = what.attempt { " #" (attempt) }
-                                " "
-                            }
-                            @if let Some(job) = &what.job_id { a href=(link::job(job)) { (job) } }
-                            @if let Some(fence) = what.fence { " " small class="fence" { "fence " (fence) } }
-                        }
-                        td class="nowrap" { @if let Some(node) = &what.address { a href=(link::node(node)) { (node) } } }
-                        td { (said(&what.detail)) }
-                    }
+    scroll("stack", html! { th { "When" } th { "What" } th { "About" } th { "Node" } th { "Said" } }, events.iter().map(|event| html! {
+        @let what = &event.event;
+        tr id=(format!("event-{}", event.event_id)) data-row {
+            td class="nowrap" title=(clock(event.at)) { (ago(event.at, now)) }
+            td class="nowrap" { (words::event(what.severity, &what.kind)) }
+            td {
+                @if let Some(run) = what.run_id {
+                    a href=(link::run(run)) { "run " (run) }
+                    @if let Some(attempt) = what.attempt { " #" (attempt) }
+                    " "
                 }
+                @if let Some(job) = &what.job_id { a href=(link::job(job)) { (job) } }
+                @if let Some(fence) = what.fence { " " small class="fence" { "fence " (fence) } }
             }
-        } }
-    }
+            td class="nowrap" { @if let Some(node) = &what.address { a href=(link::node(node)) { (node) } } }
+            td { (said(&what.detail)) }
+        }
+    }))
 }
 
 /// The detail as words: `outcome failed, delay 5000 ms`.

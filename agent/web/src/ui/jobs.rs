@@ -13,7 +13,7 @@ use super::parts::sort::{First, Sort, head};
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
-use super::parts::{empty, link, none, pager_by_name};
+use super::parts::{BY_NAME, empty, link, none, pager, scroll};
 use super::{Made, answer};
 use crate::api::query::{maybe, pair};
 use crate::{App, Caller, Problem, Query};
@@ -73,12 +73,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
             filter.order.as_str()
         },
     };
-    let here = |cursor: &str| {
-        let place = [("sort", sort.by), ("cursor", cursor)];
-        link::query("/jobs", &[&fields[..], &place].concat())
-    };
-    let first = (!ask.cursor.is_empty()).then(|| here(""));
-    let next = page.next.as_deref().map(here);
+    let sorted = [&fields[..], &[("sort", sort.by)]].concat();
     let any = [&ask.name, state, kind, &ask.label, &ask.cursor];
     let content = html! {
         div class="head" { h1 class="grow" { "Jobs" } a href="/ahead" { "Schedule ahead" } }
@@ -90,17 +85,11 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                     (empty("No job yet", "A job file says what to run, when and where. Agents pick up what is applied by themselves.",
                         "farmhand job apply jobs.toml"))
                 } @else { p class="empty" { "No jobs match these filters. " a href="/jobs" { "Show all" } } }
-                (pager_by_name(first.as_deref(), next.as_deref()))
+                (pager(BY_NAME, ("/jobs", &sorted), &ask.cursor, page.next.as_deref()))
             }
         }
     };
-    Ok(Made {
-        title: "Jobs".to_owned(),
-        section: Section::Jobs,
-        now,
-        tick: 0,
-        content,
-    })
+    Ok(Made::new("Jobs", Section::Jobs, now, 0, content))
 }
 
 fn filter_form(ask: &Ask) -> Markup {
@@ -136,34 +125,27 @@ pub fn sign(job: &JobItem) -> Sign {
 }
 
 fn table(jobs: &[JobItem], sort: Option<&Sort<'_>>, now: Timestamp) -> Markup {
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr {
-                (head(sort, "Job", "", First::Smallest, "By name"))
-                (head(sort, "State", "failures", First::Largest, "By failures in a row, the most first"))
-                th { "When" }
-                (head(sort, "Next (UTC)", "next", First::Smallest, "The soonest first"))
-                th { "Last 30, the newest on the right" }
-                (head(sort, "Last end", "last_end", First::Largest, "The latest first"))
-            } }
-            tbody {
-                @for job in jobs {
-                    tr id=(format!("job-{}", job.job_id)) data-row {
-                        td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } @if let Some(owner) = &job.owner { ", " (owner) } br; (job.source) } }
-                        td { (sign(job).markup()) (state_note(job)) }
-                        td { @if job.schedule_text.is_empty() { (none()) } @else { (job.schedule_text) } }
-                        td data-l="next" { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
-                        td { (strip(&outcomes(job))) }
-                        td class="nowrap" {
-                            @if let (Some(at), Some(state)) = (job.last_finished, job.last_state) {
-                                (words::run(state).markup()) " " small { (ago(at, now)) }
-                            } @else { (none()) }
-                        }
-                    }
-                }
+    scroll("stack", html! {
+        (head(sort, "Job", "", First::Smallest, "By name"))
+        (head(sort, "State", "failures", First::Largest, "By failures in a row, the most first"))
+        th { "When" }
+        (head(sort, "Next (UTC)", "next", First::Smallest, "The soonest first"))
+        th { "Last 30, the newest on the right" }
+        (head(sort, "Last end", "last_end", First::Largest, "The latest first"))
+    }, jobs.iter().map(|job| html! {
+        tr id=(format!("job-{}", job.job_id)) data-row {
+            td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } @if let Some(owner) = &job.owner { ", " (owner) } br; (job.source) } }
+            td { (sign(job).markup()) (state_note(job)) }
+            td { @if job.schedule_text.is_empty() { (none()) } @else { (job.schedule_text) } }
+            td data-l="next" { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
+            td { (strip(&outcomes(job))) }
+            td class="nowrap" {
+                @if let (Some(at), Some(state)) = (job.last_finished, job.last_state) {
+                    (words::run(state).markup()) " " small { (ago(at, now)) }
+                } @else { (none()) }
             }
-        } }
-    }
+        }
+    }))
 }
 
 fn state_note(job: &JobItem) -> Markup {

@@ -1,14 +1,16 @@
 //! What is around every page.
 
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
 use farmhand_control::MEANWHILE;
 use farmhand_core::release;
-use farmhand_store::Role;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets;
 use super::parts::icons;
 use super::parts::time::clock;
+use crate::{App, Caller};
 
 /// The entries of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,32 +36,38 @@ const ENTRIES: [(Section, &str, &str); 6] = [
     (Section::Events, "/events", "Events"),
 ];
 
-/// Who looks.
+/// A page but for what is around it.
 #[derive(Clone, Debug)]
-pub struct Who {
-    pub name: String,
-    pub role: Role,
-}
-
-/// A page but for its content.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    pub title: String,
-    pub section: Section,
+pub struct Made {
+    title: String,
+    section: Section,
     /// By the database's clock; None while it is not known.
-    pub now: Option<Timestamp>,
-    pub who: Option<Who>,
-    /// Of the agent that serves it.
-    pub address: String,
+    now: Option<Timestamp>,
     /// Seconds after which it is fetched again though nothing was reported; 0: never.
-    pub tick: u32,
+    tick: u32,
+    content: Markup,
 }
 
-impl Frame {
-    /// The whole page.
-    pub fn page(&self, content: &Markup) -> Markup {
-        let signed_in = self.who.is_some();
-        html! {
+impl Made {
+    pub fn new(
+        title: impl Into<String>,
+        section: Section,
+        now: impl Into<Option<Timestamp>>,
+        tick: u32,
+        content: Markup,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            section,
+            now: now.into(),
+            tick,
+            content,
+        }
+    }
+
+    /// The whole page, for whoever is signed in.
+    pub fn response(&self, app: &App, who: Option<&Caller>, status: StatusCode) -> Response {
+        let page = html! {
             (DOCTYPE)
             html lang="en" {
                 head {
@@ -72,21 +80,22 @@ impl Frame {
                     script src=(assets::address("farmhand.js")) defer {}
                 }
                 body data-now=[self.now.map(|n| n.to_string())] data-tick=(self.tick)
-                    data-stream=[signed_in.then_some("/api/v1/stream")] {
+                    data-stream=[who.is_some().then_some("/api/v1/stream")] {
                     a class="skip" href="#main" { "Skip to the content" }
                     (icons::sprite())
-                    (self.top())
-                    p id="outage" role="alert" data-agent=(self.address) data-meanwhile=(MEANWHILE) hidden {}
-                    main id="main" tabindex="-1" { (content) }
-                    (self.foot())
+                    (self.top(who))
+                    p id="outage" role="alert" data-agent=(app.address) data-meanwhile=(MEANWHILE) hidden {}
+                    main id="main" tabindex="-1" { (self.content) }
+                    (self.foot(app, who))
                     dialog id="ask" aria-label="Action" {}
                     (help())
                 }
             }
-        }
+        };
+        html(status, page)
     }
 
-    fn top(&self) -> Markup {
+    fn top(&self, who: Option<&Caller>) -> Markup {
         html! {
             header class="top" {
                 a class="brand" href="/" { (mark()) "Farmhand" }
@@ -97,7 +106,7 @@ impl Frame {
                         }
                     }
                 }
-                @if let Some(who) = &self.who {
+                @if let Some(who) = who {
                     div class="side" {
                         span class="link" role="status" data-state="paused" { "static" }
                         button type="button" class="plain" data-help aria-label="Keys" { kbd { "?" } }
@@ -110,17 +119,21 @@ impl Frame {
         }
     }
 
-    fn foot(&self) -> Markup {
+    fn foot(&self, app: &App, who: Option<&Caller>) -> Markup {
         html! {
             footer {
-                "Served by " b { (self.address) }
-                @if let Some(who) = &self.who { ", to " (who.name) " (" (who.role) ")" }
+                "Served by " b { (app.address) }
+                @if let Some(who) = who { ", to " (who.name) " (" (who.role) ")" }
                 ". Times are UTC"
                 @if let Some(now) = self.now { ", by the database’s clock, " (clock(now)) }
                 ". Farmhand " (release::version()) "."
             }
         }
     }
+}
+
+pub fn html(status: StatusCode, page: Markup) -> Response {
+    (status, Html(page.into_string())).into_response()
 }
 
 fn mark() -> Markup {

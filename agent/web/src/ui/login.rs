@@ -3,9 +3,10 @@
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use jiff::Timestamp;
 use maud::html;
 
-use super::layout::{Frame, Section};
+use super::layout::{Made, Section};
 use super::parts::cli;
 use super::parts::icons::Icon;
 use crate::App;
@@ -33,13 +34,5 @@ pub async fn page(State(app): State<App>, RawQuery(query): RawQuery) -> Response
             }
         }
     };
-    let frame = Frame {
-        title: "Sign in".to_owned(),
-        section: Section::Login,
-        now: None,
-        who: None,
-        address: app.address.clone(),
-        tick: 0,
-    };
-    super::html(StatusCode::OK, &frame.page(&content))
+    Made::new("Sign in", Section::Login, None::<Timestamp>, 0, content).response(&app, None, StatusCode::OK)
 }

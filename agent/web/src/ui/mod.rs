@@ -15,7 +15,6 @@ mod log;
 mod login;
 mod nodes;
 mod now;
-mod page;
 mod parts;
 mod pools;
 mod run;
@@ -28,7 +27,8 @@ use axum::routing::get;
 use farmhand_store::Role;
 
 use super::{Access, App, Problem, Routes};
-use page::{Made, answer, html};
+use error::answer;
+use layout::Made;
 
 /// Pages, parts of pages and what they load.
 pub fn router() -> Routes {

@@ -15,7 +15,7 @@ use super::events::sentences;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
-use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
+use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll, words};
 use super::{Made, answer};
 use crate::api::nodes::no_node;
 use crate::api::query::{choice, maybe};
@@ -56,9 +56,6 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     if sort.is_some() {
         order(&mut page.items, &ask.sort);
     }
-    let here = |cursor: &str| link::query("/nodes", &[fields[0], ("cursor", cursor)]);
-    let first = (!ask.cursor.is_empty()).then(|| here(""));
-    let next = page.next.as_deref().map(here);
     let content = html! {
         div class="head" { h1 class="grow" { "Nodes" } }
         section class="card" {
@@ -79,17 +76,11 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
                 } @else { (table(&page.items, sort.as_ref(), now, caller)) }
-                (pager_by_name(first.as_deref(), next.as_deref()))
+                (pager(BY_NAME, ("/nodes", &fields), &ask.cursor, page.next.as_deref()))
             }
         }
     };
-    Ok(Made {
-        title: "Nodes".to_owned(),
-        section: Section::Nodes,
-        now,
-        tick: 5,
-        content,
-    })
+    Ok(Made::new("Nodes", Section::Nodes, now, 5, content))
 }
 
 /// By name as they come; else what is worst, or has most to do, first.
@@ -111,38 +102,35 @@ fn order(nodes: &mut [NodeItem], by: &str) {
 }
 
 fn table(nodes: &[NodeItem], sort: Option<&Sort<'_>>, now: Timestamp, caller: &Caller) -> Markup {
-    html! {
-        div class="scroll" {
-            table class="stack" {
-                thead { tr {
-                    (head(sort, "Node", "", First::Smallest, "By address"))
-                    (head(sort, "State", "state", First::Largest, "The worst first"))
-                    (head(sort, "Slots", "running", First::Largest, "By running jobs, the most first"))
-                    th { "Last heartbeat" } th class="num" { "Session" }
-                    th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
-                } }
-                tbody {
-                    @for node in nodes {
-                        tr id=(format!("node-{}", node.address)) data-row {
-                            td class="name" {
-                                a href=(link::node(&node.address)) { (node.address) }
-                                @if node.name != node.address { br; small { (node.name) } }
-                            }
-                            td { (words::node(node.state.as_str()).markup()) (withheld(node, now)) }
-                            td class="nowrap" { (slots(node)) }
-                            td class="nowrap" data-l="last sign" { (ago(sign_of_life(node), now)) }
-                            td class="num" data-l="session" { (node.session) }
-                            td class="nowrap" data-l="since" { (ago(node.started_at, now)) }
-                            td class="nowrap" data-l="clock" { (clock(node)) }
-                            td { (labels(node)) }
-                            td class="nowrap" data-l="version" { (node.version) }
-                            td { (actions(node, caller)) }
-                        }
+    scroll(
+        "stack",
+        html! {
+            (head(sort, "Node", "", First::Smallest, "By address"))
+            (head(sort, "State", "state", First::Largest, "The worst first"))
+            (head(sort, "Slots", "running", First::Largest, "By running jobs, the most first"))
+            th { "Last heartbeat" } th class="num" { "Session" }
+            th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
+        },
+        nodes.iter().map(|node| {
+            html! {
+                tr id=(format!("node-{}", node.address)) data-row {
+                    td class="name" {
+                        a href=(link::node(&node.address)) { (node.address) }
+                        @if node.name != node.address { br; small { (node.name) } }
                     }
+                    td { (words::node(node.state.as_str()).markup()) (withheld(node, now)) }
+                    td class="nowrap" { (slots(node)) }
+                    td class="nowrap" data-l="last sign" { (ago(sign_of_life(node), now)) }
+                    td class="num" data-l="session" { (node.session) }
+                    td class="nowrap" data-l="since" { (ago(node.started_at, now)) }
+                    td class="nowrap" data-l="clock" { (clock(node)) }
+                    td { (labels(node)) }
+                    td class="nowrap" data-l="version" { (node.version) }
+                    td { (actions(node, caller)) }
                 }
             }
-        }
-    }
+        }),
+    )
 }
 
 /// When it renewed its lease last.
@@ -245,13 +233,7 @@ async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Probl
         }
         (cli(&format!("farmhand node show {address}")))
     };
-    Ok(Made {
-        title: node.address.clone(),
-        section: Section::Nodes,
-        now,
-        tick: 5,
-        content,
-    })
+    Ok(Made::new(node.address.clone(), Section::Nodes, now, 5, content))
 }
 
 fn facts(node: &NodeItem, now: Timestamp) -> Markup {
@@ -272,20 +254,19 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
 }
 
 fn held(node: &NodeItem, now: Timestamp) -> Markup {
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr { th { "Run" } th { "Job" } th class="num" { "Attempt" } th { "Fence" } th { "For" } } }
-            tbody {
-                @for run in &node.runs {
-                    tr data-row {
-                        td { a href=(link::run(run.run_id)) { (run.run_id) } }
-                        td { (run.job_id) @if run.cancel_requested { " " span class="tag" { "cancelling" } } }
-                        td class="num" { (run.attempt) }
-                        td class="fence" { (run.fence) }
-                        td class="nowrap" { (since(run.claimed_at, now)) }
-                    }
+    scroll(
+        "stack",
+        html! { th { "Run" } th { "Job" } th class="num" { "Attempt" } th { "Fence" } th { "For" } },
+        node.runs.iter().map(|run| {
+            html! {
+                tr data-row {
+                    td { a href=(link::run(run.run_id)) { (run.run_id) } }
+                    td { (run.job_id) @if run.cancel_requested { " " span class="tag" { "cancelling" } } }
+                    td class="num" { (run.attempt) }
+                    td class="fence" { (run.fence) }
+                    td class="nowrap" { (since(run.claimed_at, now)) }
                 }
             }
-        } }
-    }
+        }),
+    )
 }

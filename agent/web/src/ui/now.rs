@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::layout::Section;
 use super::parts::time::{ago, both, since, span};
-use super::parts::{empty, link, words};
+use super::parts::{empty, link, scroll, words};
 use super::{Made, answer, lanes, runs, verdict};
 use crate::api::query::choice;
 use crate::{App, Caller, Problem, Query};
@@ -101,13 +101,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
             }
         }
     };
-    Ok(Made {
-        title: verdict::headline(&farm).to_owned(),
-        section: Section::Now,
-        now,
-        tick: 3,
-        content,
-    })
+    Ok(Made::new(verdict::headline(&farm), Section::Now, now, 3, content))
 }
 
 fn first_job() -> Markup {
@@ -140,40 +134,28 @@ fn chooser(ask: &Ask, word: &str) -> Markup {
 }
 
 fn brief(items: &[RunItem], now: Timestamp) -> Markup {
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr { th { "Run" } th { "Job" } th { "State" } th { "Node" } th class="num" { "Since" } } }
-            tbody {
-                @for run in items {
-                    @let at = run.finished_at.or(run.started_at).or(run.claimed_at).unwrap_or(run.due_at);
-                    tr id=(format!("brief-{}", run.run_id)) data-row {
-                        td { a href=(link::run(run.run_id)) { (run.run_id) } }
-                        td class="name" { (run.job_id) @if run.attempt > 1 { " " span class="tag" { "attempt " (run.attempt) } } }
-                        td { (words::run(run.state).markup()) @if let Some(why) = runs::why(run) { br; small { (why) } } }
-                        td class="nowrap" { (run.running_at.as_deref().unwrap_or("–")) }
-                        td class="num" { @if run.state.is_final() { (ago(at, now)) } @else { (since(at, now)) } }
-                    }
-                }
-            }
-        } }
-    }
+    scroll("stack", html! { th { "Run" } th { "Job" } th { "State" } th { "Node" } th class="num" { "Since" } }, items.iter().map(|run| html! {
+        @let at = run.finished_at.or(run.started_at).or(run.claimed_at).unwrap_or(run.due_at);
+        tr id=(format!("brief-{}", run.run_id)) data-row {
+            td { a href=(link::run(run.run_id)) { (run.run_id) } }
+            td class="name" { (run.job_id) @if run.attempt > 1 { " " span class="tag" { "attempt " (run.attempt) } } }
+            td { (words::run(run.state).markup()) @if let Some(why) = runs::why(run) { br; small { (why) } } }
+            td class="nowrap" { (run.running_at.as_deref().unwrap_or("–")) }
+            td class="num" { @if run.state.is_final() { (ago(at, now)) } @else { (since(at, now)) } }
+        }
+    }))
 }
 
 fn next(farm: &FarmNow) -> Markup {
     html! {
         @if farm.next.is_empty() { p class="empty muted" { "No job has a next instant." } }
         @else {
-            div class="scroll" { table class="stack" {
-                thead { tr { th { "Job" } th { "Due (UTC)" } } }
-                tbody {
-                    @for next in farm.next.iter().take(8) {
-                        tr data-row {
-                            td class="name" { a href=(link::job(&next.job_id)) { (next.job_id) } }
-                            td { (both(next.next_run, farm.db_now)) }
-                        }
-                    }
+            (scroll("stack", html! { th { "Job" } th { "Due (UTC)" } }, farm.next.iter().take(8).map(|next| html! {
+                tr data-row {
+                    td class="name" { a href=(link::job(&next.job_id)) { (next.job_id) } }
+                    td { (both(next.next_run, farm.db_now)) }
                 }
-            } }
+            })))
         }
     }
 }

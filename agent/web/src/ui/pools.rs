@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since};
-use super::parts::{cli, empty, link, meter, none, pager_by_name};
+use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll};
 use super::{Made, answer};
 use crate::api::nodes::no_pool;
 use crate::api::query::choice;
@@ -53,9 +53,6 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
         "waiting" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(pool.waiting)),
         _ => {}
     }
-    let here = |cursor: &str| link::query("/pools", &[("cursor", cursor)]);
-    let first = (!ask.cursor.is_empty()).then(|| here(""));
-    let next = page.next.as_deref().map(here);
     let content = html! {
         div class="head" { h1 class="grow" { "Pools" } }
         section class="card" {
@@ -64,44 +61,32 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
                     (empty("No pools", "A pool bounds how many runs of its jobs go on at once. Write [pool.NAME] with a size into a job file, name it \
                         in the jobs, and apply the file.", "farmhand job apply jobs.toml"))
                 } @else { (table(&page.items, sort.as_ref(), now)) }
-                (pager_by_name(first.as_deref(), next.as_deref()))
+                (pager(BY_NAME, ("/pools", &[]), &ask.cursor, page.next.as_deref()))
             }
         }
     };
-    Ok(Made {
-        title: "Pools".to_owned(),
-        section: Section::Pools,
-        now,
-        tick: 5,
-        content,
-    })
+    Ok(Made::new("Pools", Section::Pools, now, 5, content))
 }
 
 fn table(pools: &[PoolItem], sort: Option<&Sort<'_>>, now: Timestamp) -> Markup {
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr {
-                (head(sort, "Pool", "", First::Smallest, "By name"))
-                (head(sort, "In use", "used", First::Largest, "By places in use, the most first"))
-                th { "On nodes" }
-                (head(sort, "Waiting", "waiting", First::Largest, "The most first"))
-                th { "Longest wait" } th { "Jobs" } } }
-            tbody {
-                @for pool in pools {
-                    tr id=(format!("pool-{}", pool.name)) data-row {
-                        td class="name" { a href=(link::pool(&pool.name)) { (pool.name) } }
-                        td class="nowrap" { (in_use(pool)) (resized(pool)) }
-                        td data-l="on nodes" { (on_nodes(pool)) }
-                        td data-l="waiting" { (waiting(pool)) }
-                        td class="nowrap" data-l="longest wait" {
-                            @match pool.waiters.first() { Some(first) => (since(first.ready_at, now)), None => (none()) }
-                        }
-                        td { (jobs(pool)) }
-                    }
-                }
+    scroll("stack", html! {
+        (head(sort, "Pool", "", First::Smallest, "By name"))
+        (head(sort, "In use", "used", First::Largest, "By places in use, the most first"))
+        th { "On nodes" }
+        (head(sort, "Waiting", "waiting", First::Largest, "The most first"))
+        th { "Longest wait" } th { "Jobs" }
+    }, pools.iter().map(|pool| html! {
+        tr id=(format!("pool-{}", pool.name)) data-row {
+            td class="name" { a href=(link::pool(&pool.name)) { (pool.name) } }
+            td class="nowrap" { (in_use(pool)) (resized(pool)) }
+            td data-l="on nodes" { (on_nodes(pool)) }
+            td data-l="waiting" { (waiting(pool)) }
+            td class="nowrap" data-l="longest wait" {
+                @match pool.waiters.first() { Some(first) => (since(first.ready_at, now)), None => (none()) }
             }
-        } }
-    }
+            td { (jobs(pool)) }
+        }
+    }))
 }
 
 fn in_use(pool: &PoolItem) -> Markup {
@@ -168,32 +153,25 @@ async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
         }
         (cli(&format!("farmhand pool set {name} {}", pool.size)))
     };
-    Ok(Made {
-        title: format!("Pool {name}"),
-        section: Section::Pools,
-        now,
-        tick: 5,
-        content,
-    })
+    Ok(Made::new(format!("Pool {name}"), Section::Pools, now, 5, content))
 }
 
 fn holders(holders: &[Holder], now: Timestamp) -> Markup {
-    html! {
-        div class="scroll" { table class="stack" {
-            thead { tr { th { "Run" } th { "Job" } th { "Node" } th { "Place" } th { "Since" } } }
-            tbody {
-                @for holder in holders {
-                    tr data-row {
-                        td { a href=(link::run(holder.run_id)) { (holder.run_id) } }
-                        td class="name" { a href=(link::job(&holder.job_id)) { (holder.job_id) } }
-                        td class="nowrap" data-l="on" { a href=(link::node(&holder.node)) { (holder.node) } }
-                        td class="nowrap" { (if holder.per_node { "of the node" } else { "of the farm" }) }
-                        td class="nowrap" data-l="since" { (ago(holder.since, now)) }
-                    }
+    scroll(
+        "stack",
+        html! { th { "Run" } th { "Job" } th { "Node" } th { "Place" } th { "Since" } },
+        holders.iter().map(|holder| {
+            html! {
+                tr data-row {
+                    td { a href=(link::run(holder.run_id)) { (holder.run_id) } }
+                    td class="name" { a href=(link::job(&holder.job_id)) { (holder.job_id) } }
+                    td class="nowrap" data-l="on" { a href=(link::node(&holder.node)) { (holder.node) } }
+                    td class="nowrap" { (if holder.per_node { "of the node" } else { "of the farm" }) }
+                    td class="nowrap" data-l="since" { (ago(holder.since, now)) }
                 }
             }
-        } }
-    }
+        }),
+    )
 }
 
 fn waiters(pool: &PoolItem, now: Timestamp) -> Markup {
@@ -208,10 +186,7 @@ fn waiters(pool: &PoolItem, now: Timestamp) -> Markup {
         }
     };
     html! {
-        div class="scroll" { table class="stack" {
-            thead { tr { th { "Run" } th { "Job" } th { "For" } } }
-            tbody { @for run in &pool.waiters { (row(run)) } }
-        } }
+        (scroll("stack", html! { th { "Run" } th { "Job" } th { "For" } }, pool.waiters.iter().map(row)))
         @if more > 0 { p class="legend" { (more) " more wait, for less time." } }
         p class="legend" { "The page of a waiting run says what exactly it waits for." }
     }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_control::past_moment;
+use farmhand_control::{Refusal, past_moment};
 use farmhand_core::run::RunState;
 use farmhand_store::Role;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
@@ -15,7 +15,7 @@ use serde::de::value::{self, MapDeserializer};
 use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::time::{ago, ran, since, took};
-use super::parts::{empty, link, none, pager, words};
+use super::parts::{BY_TIME, empty, link, none, pager, scroll, words};
 use super::{Made, answer};
 use crate::api::query::{choice, pair};
 use crate::extract::names;
@@ -117,8 +117,9 @@ fn zone(name: &str) -> Result<TimeZone, Problem> {
     match name.trim() {
         "" => Ok(TimeZone::UTC),
         name => TimeZone::get(name).map_err(|_| {
-            Problem::bad_request(format!("zone {name:?} is not a known time zone"))
-                .hint("write an IANA name, such as Europe/Berlin")
+            Refusal::not_understood(format!("zone {name:?} is not a known time zone"))
+                .next("write an IANA name, such as Europe/Berlin")
+                .into()
         }),
     }
 }
@@ -132,9 +133,6 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
         limit: Some(50),
     };
     let page = reading::runs(db, &filter, &paging).await?;
-    let here = |cursor: &str| link::query("/runs", &[&ask.fields()[..], &[("cursor", cursor)]].concat());
-    let first = (!ask.cursor.is_empty()).then(|| here(""));
-    let next = page.next.as_deref().map(here);
     let content = html! {
         div class="head" { h1 class="grow" { "Runs" } }
         section class="card" {
@@ -145,18 +143,12 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
                         (many(ask, &page.items, role))
                         (rows(&page.items, now, role >= Role::Operator))
                     }
-                    (pager(first.as_deref(), next.as_deref()))
+                    (pager(BY_TIME, ("/runs", &ask.fields()), &ask.cursor, page.next.as_deref()))
                 }
             }
         }
     };
-    Ok(Made {
-        title: "Runs".to_owned(),
-        section: Section::Runs,
-        now,
-        tick: 0,
-        content,
-    })
+    Ok(Made::new("Runs", Section::Runs, now, 0, content))
 }
 
 fn filter_form(ask: &Ask) -> Markup {
@@ -217,17 +209,18 @@ pub fn table(runs: &[RunItem], now: Timestamp) -> Markup {
 }
 
 fn rows(runs: &[RunItem], now: Timestamp, ticks: bool) -> Markup {
-    html! {
-        div class="scroll" {
-            table class="stack" {
-                thead { tr {
-                    th { "Run" } th { "State" } th { "Job" } th { "Due" } th { "Began" } th class="num" { "Took" }
-                    th { "Node" } th class="num" { "Attempt" } th class="wide" { "Why" }
-                } }
-                tbody { @for run in runs { (row(run, now, ticks)) } }
+    scroll(
+        "stack",
+        html! {
+            th { "Run" } th { "State" } th { "Job" } th { "Due" } th { "Began" } th class="num" { "Took" }
+            th { "Node" } th class="num" { "Attempt" } th class="wide" { "Why" }
+        },
+        runs.iter().map(|run| {
+            html! {
+                (row(run, now, ticks))
             }
-        }
-    }
+        }),
+    )
 }
 
 fn row(run: &RunItem, now: Timestamp, tick: bool) -> Markup {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{DevArgs, kin};
-use crate::commands::{Exit, Failure};
+use crate::commands::Failure;
 use crate::embedded::{LEAVE, LOOK, end_with_parent, private_log};
 use farmhand_os::signal::unblock_all;
 use rustix::process::{Pid, Signal, kill_process};
@@ -188,7 +188,7 @@ fn local(port: u16) -> SocketAddr {
 fn wanted(port: u16) -> Result<SocketAddr, Failure> {
     let at = local(port);
     TcpListener::bind(at).map(|_| at).map_err(|error| {
-        Failure::new(Exit::Error, format!("agent 1 cannot listen on {at}"))
+        Failure::broken(format!("agent 1 cannot listen on {at}"))
             .why(error)
             .next("choose another port with --port")
     })
@@ -198,7 +198,7 @@ fn next_free(from: u16) -> Result<SocketAddr, Failure> {
     let free = (from..=u16::MAX)
         .map(local)
         .find(|at| TcpListener::bind(at).is_ok());
-    free.ok_or_else(|| Failure::new(Exit::Error, format!("there is no free port from {from} on")))
+    free.ok_or_else(|| Failure::broken(format!("there is no free port from {from} on")))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use farmhand_control::Asker;
 use farmhand_store::tokens::revoke_token;
 use farmhand_store::{Db, DbConfig, PasswordIn, Role, StoreError, migrate};
 
-use super::{Exit, Failure, Outcome, database, settings, token};
+use super::{Exit, Failure, Kind, Outcome, database, settings, token};
 use crate::embedded::{Embedded, EmbeddedError, Place};
 use crate::examples;
 use agents::Agents;
@@ -87,7 +87,7 @@ impl Farm {
         let config = DbConfig::from_url(&url, PasswordIn::Allowed)?;
         runtime()?
             .block_on(migrate::migrate(&config))
-            .map_err(|e| self.unmigrated(&e, &config))?;
+            .map_err(|e| self.unmigrated(e, &config))?;
         let login = self.login(dir, &config)?;
         let work = dir.join("work");
         examples::write(&dir.join("table"), &examples::fitted_table(&url, &work))?;
@@ -102,7 +102,7 @@ impl Farm {
         self.watch(dir, args.lease_ttl)
     }
 
-    fn unmigrated(&self, error: &StoreError, config: &DbConfig) -> Failure {
+    fn unmigrated(&self, error: StoreError, config: &DbConfig) -> Failure {
         let changed = matches!(error, StoreError::MigrationChanged { .. });
         let failure = database::located(error, Asker::Owner, config);
         if !changed {
@@ -155,7 +155,7 @@ impl Farm {
             if restarted.is_some_and(|at| at.elapsed() < STAYS_UP) {
                 let log = self.server.place().log.display().to_string();
                 return Err(
-                    Failure::new(Exit::Unreachable, "the farm's PostgreSQL ended again at once")
+                    Failure::new(Kind::Away, "the farm's PostgreSQL ended again at once")
                         .why(status)
                         .next(format!("look into {log}, and start again: the data is kept")),
                 );
@@ -197,7 +197,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 fn directory(wanted: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error| Failure::new(Exit::Error, format!("cannot use {}", wanted.display())).why(error);
+    let failed = |error| Failure::broken(format!("cannot use {}", wanted.display())).why(error);
     fs::create_dir_all(wanted).map_err(failed)?;
     wanted.canonicalize().map_err(failed)
 }
@@ -212,7 +212,7 @@ fn lock(dir: &Path) -> Result<File, Failure> {
         .truncate(false)
         .open(&path)
         .map_err(|error| {
-            Failure::new(Exit::Error, format!("cannot open {}", path.display()))
+            Failure::broken(format!("cannot open {}", path.display()))
                 .why(error)
                 .next(
                     "if another user (root, with sudo) has run a farm there, remove the directory as that user, or choose \
@@ -223,7 +223,7 @@ fn lock(dir: &Path) -> Result<File, Failure> {
         let mut pid = String::new();
         file.read_to_string(&mut pid)?;
         return Err(
-            Failure::new(Exit::Refused, format!("a farm runs in {} already", dir.display()))
+            Failure::refused(format!("a farm runs in {} already", dir.display()))
                 .why(format!("farmhand dev, pid {}", pid.trim()))
                 .next("end it, or choose another directory with --data"),
         );
@@ -245,11 +245,11 @@ fn start_database(dir: &Path) -> Result<Embedded, Failure> {
     });
     let server = place.and_then(Embedded::start);
     server.map_err(|error| {
-        let exit = match error {
-            EmbeddedError::Busy { .. } => Exit::Refused,
-            _ => Exit::Error,
+        let kind = match error {
+            EmbeddedError::Busy { .. } => Kind::Refused,
+            _ => Kind::Broken,
         };
-        let failure = Failure::new(exit, "there is no PostgreSQL for the farm").why(&error);
+        let failure = Failure::new(kind, "there is no PostgreSQL for the farm").why(&error);
         error
             .advice()
             .into_iter()
@@ -287,7 +287,7 @@ fn apply(url: &str, jobs: &Path) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    Err(Failure::new(Exit::Error, "the example jobs were not applied").why(status))
+    Err(Failure::broken("the example jobs were not applied").why(status))
 }
 
 /// For people. A terminal that is gone must not keep the farm from being ended.

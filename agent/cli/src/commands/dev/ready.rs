@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::agents::{Agent, Agents, Dead};
 use super::signals::{Event, Signals};
-use crate::commands::{Exit, Failure};
+use crate::commands::Failure;
 
 /// A node whose last farm was killed has to wait until its old lease is over; more than that is an error. The shortest bound on a start.
 const BOUND: Duration = Duration::from_secs(90);
@@ -30,7 +30,7 @@ pub(super) fn wait(agents: &mut Agents, signals: &Signals, ttl: Duration) -> Res
         }
         if Instant::now() > deadline {
             return Err(
-                Failure::new(Exit::Error, format!("no lease within {bound:?}: {}", names(late)))
+                Failure::broken(format!("no lease within {bound:?}: {}", names(late)))
                     .next(format!("look into {}", agents.dir().join("farm-*.log").display())),
             );
         }
@@ -72,10 +72,10 @@ fn ended(dead: &Dead) -> Failure {
     let said = std::fs::read_to_string(&dead.log).unwrap_or_default();
     let mut last: Vec<&str> = said.lines().rev().take(8).collect();
     last.reverse();
-    Failure::new(
-        Exit::Error,
-        format!("{} ended before it was ready: {}", dead.name, dead.status),
-    )
+    Failure::broken(format!(
+        "{} ended before it was ready: {}",
+        dead.name, dead.status
+    ))
     .why(last.join("\n"))
     .next(format!("look into {}", dead.log.display()))
 }

@@ -8,7 +8,7 @@ use farmhand_core::definition::{Filling, FlowSpec, JobDefinition, JobSpec, diffe
 use farmhand_core::document::closest;
 use farmhand_core::flow::{Extras, Task};
 
-use crate::commands::{Exit, Failure, job_files, out};
+use crate::commands::{Failure, job_files, out};
 
 /// Keys of a job that only an agent can follow. Keys that say when and where a job runs are not among them: whoever
 /// calls this command decides that.
@@ -83,7 +83,7 @@ fn choose(path: &Path, jobs: Vec<JobDefinition>, name: Option<&str>) -> Result<J
         let failure = match others.iter().any(|job| job.name == name) {
             true => Failure::usage(format!("job `{name}` of {file} is not a flow"))
                 .why("it has neither `task` nor `flow`"),
-            false => Failure::new(Exit::NotFound, format!("{file} has no job `{name}`")),
+            false => Failure::not_found(format!("{file} has no job `{name}`")),
         };
         return Err(match closest(name, names.iter().map(String::as_str)) {
             Some(near) => failure.next(format!("did you mean `{near}`?")),

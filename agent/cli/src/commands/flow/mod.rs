@@ -234,9 +234,8 @@ impl SourceArgs {
     fn selection(&self) -> Result<Selection, Failure> {
         let mut facilities = Facilities::default();
         for path in &self.facilities {
-            let text = std::fs::read_to_string(path).map_err(|e| {
-                Failure::new(Exit::Error, format!("{} cannot be read", path.display())).why(e)
-            })?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| Failure::broken(format!("{} cannot be read", path.display())).why(e))?;
             facilities.extend(Facilities::parse(&text));
         }
         Ok(Selection {
@@ -258,7 +257,7 @@ impl SourceArgs {
                 1 => "the tasks wait for each other in a cycle".to_owned(),
                 n => format!("the tasks wait for each other in {n} cycles"),
             };
-            let failure = Failure::new(Exit::Error, what).next("take one of the lines out of each cycle");
+            let failure = Failure::broken(what).next("take one of the lines out of each cycle");
             return Err(cycles.into_iter().fold(failure, Failure::why));
         }
         let missing = graph.missing();
@@ -274,7 +273,7 @@ impl SourceArgs {
             }
             return Ok(());
         }
-        let failure = Failure::new(Exit::Error, "names are missing")
+        let failure = Failure::broken("names are missing")
             .next("provide them, correct the names, or add --missing warn to go on without them");
         Err(said.fold(failure, Failure::why))
     }
@@ -332,7 +331,7 @@ fn table(plan: &Plan) {
             task.after.join(" "),
         ]
     });
-    out::table(&["LEVEL", "TASK", "CRITICAL", "AFTER"], rows.collect());
+    out::table("LEVEL|TASK|CRITICAL|AFTER", rows);
     let left_out = plan
         .tasks
         .iter()
@@ -363,7 +362,7 @@ fn table(plan: &Plan) {
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
-        let failure = Failure::new(Exit::Error, error.to_string());
+        let failure = Failure::broken(error.to_string());
         match error {
             LoadError::Io { source, .. } => failure.why(source),
             LoadError::Malformed(list) => {

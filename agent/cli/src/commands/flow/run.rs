@@ -86,7 +86,7 @@ fn execute(
 ) -> Result<(Report, usize), Failure> {
     let tasks = &flow.tasks;
     let course = Course::new(tasks, graph, args.limit(flow.jobs), done)
-        .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
+        .ok_or_else(|| Failure::broken("the tasks wait for each other in a cycle"))?
         .with_pools(&flow.pools);
     let deps = dir.deps();
     let no_deps = |e: std::io::Error| RunDirError::Io {
@@ -149,9 +149,8 @@ fn flow(args: &RunArgs) -> Result<(Loaded, Graph, BTreeSet<String>), Failure> {
         let (loaded, graph) = args.source.read()?;
         return Ok((loaded, graph, BTreeSet::new()));
     }
-    let handed: FlowInput = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
-        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
-    })?;
+    let handed: FlowInput = serde_json::from_reader(std::io::stdin().lock())
+        .map_err(|e| Failure::broken("the agent's description of the flow cannot be read").why(e))?;
     if !handed.again.is_empty() {
         let names: Vec<&str> = handed.again.iter().map(String::as_str).collect();
         out::note(&format!(
@@ -216,7 +215,7 @@ fn conclude(
         out::note(&format!("the output of each task is in {}", log.display()));
     }
     if let Some(trouble) = report.trouble {
-        return Err(Failure::new(Exit::Error, "the flow was ended before its time").why(trouble));
+        return Err(Failure::broken("the flow was ended before its time").why(trouble));
     }
     if good {
         report.dir.remove();
@@ -226,7 +225,7 @@ fn conclude(
 
 impl From<PreloadError> for Failure {
     fn from(error: PreloadError) -> Self {
-        Self::new(Exit::Error, error.to_string())
+        Self::broken(error.to_string())
             .why(error.why)
             .next("Nothing was started; fix the library, or run the flow without it")
     }
@@ -236,15 +235,15 @@ impl From<RunDirError> for Failure {
     fn from(error: RunDirError) -> Self {
         let what = error.to_string();
         match error {
-            RunDirError::Io { source, .. } => Self::new(Exit::Error, what)
+            RunDirError::Io { source, .. } => Self::broken(what)
                 .why(source)
                 .next("choose another place with --run-dir"),
-            RunDirError::Taken(_) => Self::new(Exit::Refused, what)
+            RunDirError::Taken(_) => Self::refused(what)
                 .next("wait for its end, or choose another place with --run-dir"),
             RunDirError::OtherDirection { .. } => {
                 Self::usage(what).next("leave --resume out, or name another directory")
             }
-            RunDirError::Ending(_) => Self::new(Exit::Refused, what)
+            RunDirError::Ending(_) => Self::refused(what)
                 .next("find the processes (ps -eo pid,stat,cmd; state D hangs in the kernel) and try again when they are gone"),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use farmhand_core::document::parse_duration;
 
-use crate::commands::{Exit, Failure, Outcome, out};
+use crate::commands::{Exit, Failure, Kind, Outcome, out};
 use farmhand_engine::flow::fifo::{Status, WaitError, status, wait, without_engine};
 use farmhand_engine::flow::ready_marks;
 
@@ -60,7 +60,7 @@ pub(crate) fn run_init(args: &InitArgs, json: bool) -> Outcome {
 }
 
 fn cannot(dir: &Path, error: std::io::Error) -> Failure {
-    Failure::new(Exit::Error, format!("{} cannot be used", dir.display()))
+    Failure::broken(format!("{} cannot be used", dir.display()))
         .why(error)
         .next("name a directory that does not exist yet, or one that `farmhand flow init` made")
 }
@@ -84,8 +84,9 @@ pub(crate) fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
     }
     match failed {
         None => Ok(Exit::Ok),
-        Some((name, status)) => Err(Failure::new(Exit::RunFailed, format!("`{name}` did not succeed"))
-            .why(format!("{} ({})", status.text, status.code))),
+        Some((name, status)) => Err(Failure::broken(format!("`{name}` did not succeed"))
+            .why(format!("{} ({})", status.text, status.code))
+            .ending(Exit::RunFailed)),
     }
 }
 
@@ -145,11 +146,11 @@ impl From<WaitError> for Failure {
         let what = error.to_string();
         match error {
             WaitError::Unknown(_) => {
-                Self::new(Exit::NotFound, what).next("`ls \"$FARMHAND_DEPS\"` shows the names there are")
+                Self::not_found(what).next("`ls \"$FARMHAND_DEPS\"` shows the names there are")
             }
-            WaitError::TimedOut(_) => Self::new(Exit::WaitExpired, what),
+            WaitError::TimedOut(_) => Self::new(Kind::Slow, what).ending(Exit::WaitExpired),
             WaitError::Unreadable { source, .. } | WaitError::Io { source, .. } => {
-                Self::new(Exit::Error, what).why(source)
+                Self::broken(what).why(source)
             }
         }
     }

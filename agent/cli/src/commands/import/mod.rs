@@ -104,7 +104,7 @@ impl Target {
             out::note("the values of its secrets are in no file: with -o FILE they are written beside it");
         }
         if import.jobs.is_empty() {
-            let failure = Failure::new(Exit::Refused, "no job was imported");
+            let failure = Failure::refused("no job was imported");
             let failure = match &self.output {
                 Some(path) => failure.why(format!("{} was not written", path.display())),
                 None => failure,
@@ -197,19 +197,15 @@ fn write(path: &Path, import: &Import, force: bool) -> Result<(), Failure> {
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     if !own && !force {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!(
-                "{} exists, and this command did not make it as it is",
-                path.display()
-            ),
-        )
+        return Err(Failure::refused(format!(
+            "{} exists, and this command did not make it as it is",
+            path.display()
+        ))
         .why("what was edited in it would be lost")
         .next("choose another file and compare them, or add --force"));
     }
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Error, format!("{} cannot be written", path.display())).why(error)
-    };
+    let failed =
+        |error: std::io::Error| Failure::broken(format!("{} cannot be written", path.display())).why(error);
     values::write(path, &import.secrets)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -236,11 +232,8 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
         text: import.toml.clone(),
     };
     let jobs = load(&[source]).map_err(|mistakes| {
-        Failure::new(
-            Exit::Error,
-            "the job file that was made cannot be applied; this is a defect worth reporting",
-        )
-        .why(mistakes)
+        Failure::broken("the job file that was made cannot be applied; this is a defect worth reporting")
+            .why(mistakes)
     })?;
     let now = Timestamp::now();
     let mut list = Vec::new();
@@ -249,7 +242,7 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
         let job: Vec<Timestamp> = match jobs.iter().find(|job| job.name == imported.name) {
             Some(job) => {
                 let (schedule, policy) = due::compile(&job.name, &job.spec)
-                    .map_err(|error| Failure::new(Exit::Error, format!("job {}", job.name)).why(error))?;
+                    .map_err(|error| Failure::broken(format!("job {}", job.name)).why(error))?;
                 due::upcoming(&schedule, &policy, now, count as usize)
             }
             None => Vec::new(),
@@ -284,11 +277,8 @@ fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> 
     if as_json {
         out::json(&json!({"jobs": list, "files": import.files}));
     } else {
-        let headers: &[&str] = match times {
-            Some(_) => &["LINE", "JOB", "SCHEDULE", "ZONE", "CRON", "FARMHAND"],
-            None => &["LINE", "JOB", "SCHEDULE", "ZONE", "FARMHAND"],
-        };
-        out::table(headers, rows);
+        let cron = if times.is_some() { "|CRON" } else { "" };
+        out::table(&format!("LINE|JOB|SCHEDULE|ZONE{cron}|FARMHAND"), rows);
         out::note("nothing was written: --dry-run");
     }
     Ok(Exit::Ok)

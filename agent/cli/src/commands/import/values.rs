@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use super::{Exit, Failure, out};
+use super::{Failure, out};
 
 /// Writes a file for each entry into `jobs.secrets` of `jobs.toml`; says where they are, and never what they hold.
 pub(super) fn write(jobs: &Path, values: &BTreeMap<String, String>) -> Result<(), Failure> {
@@ -15,7 +15,7 @@ pub(super) fn write(jobs: &Path, values: &BTreeMap<String, String>) -> Result<()
     }
     let dir = jobs.with_extension("secrets");
     let failed = |error: std::io::Error| {
-        Failure::new(Exit::Error, format!("{} cannot be written", dir.display()))
+        Failure::broken(format!("{} cannot be written", dir.display()))
             .why(error)
             .next("the job file was not written either")
     };

@@ -98,7 +98,7 @@ fn read(paths: &[PathBuf], zone: TimeZone, now: Timestamp) -> Result<Log, Failur
             .map_err(|error| Failure::usage(format!("{} cannot be read", path.display())).why(error))?;
     }
     if log.started.is_empty() {
-        return Err(Failure::new(Exit::Refused, "the logs have no line of a command that cron started, or of a unit that systemd started")
+        return Err(Failure::refused("the logs have no line of a command that cron started, or of a unit that systemd started")
             .why("such a line is `Nov 26 10:00:01 web-1 CRON[123]: (root) CMD (/usr/bin/backup)`")
             .next("name /var/log/syslog or /var/log/cron, or pipe `journalctl -t CRON -t CROND -t crond -t systemd -o json` in with --log -; unpack what is compressed"));
     }
@@ -148,7 +148,7 @@ async fn observing(
     let since = found.iter().map(|(_, since)| *since).min();
     let Some(since) = since else {
         let of = host.map_or(String::new(), |host| format!(" on {host}"));
-        return Err(Failure::new(Exit::NotFound, format!("no job observes{of}"))
+        return Err(Failure::not_found(format!("no job observes{of}"))
             .next("write observe = true into the job file's [defaults] and apply it"));
     };
     Ok((found.into_iter().map(|(job, _)| job).collect(), since))
@@ -213,10 +213,7 @@ fn span(spans: &Spans) -> String {
             shown(span.map(|(_, to)| to)),
         ]
     };
-    out::table(
-        &["LOG OF", "COMPARED FROM", "TO"],
-        spans.iter().map(row).collect(),
-    );
+    out::table("LOG OF|COMPARED FROM|TO", spans.iter().map(row));
     "in the time of these logs".to_owned()
 }
 
@@ -230,10 +227,7 @@ fn show(comparison: &Comparison, spans: &Spans) {
             job.verdict.to_string(),
         ]
     });
-    out::table(
-        &["JOB", "BOTH", "ONLY CRON", "ONLY FARM", "VERDICT"],
-        rows.collect(),
-    );
+    out::table("JOB|BOTH|ONLY CRON|ONLY FARM|VERDICT", rows);
     for job in &comparison.jobs {
         singles(job, "cron", &job.only_cron);
         singles(job, "farm", &job.only_farm);

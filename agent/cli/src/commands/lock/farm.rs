@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::LockArgs;
 use crate::commands::database::located;
-use crate::commands::{Exit, Failure, out};
+use crate::commands::{Failure, Kind, out};
 
 /// Between two looks at a lease that another holds, and at what the command has written.
 const LOOK: Duration = Duration::from_millis(250);
@@ -54,7 +54,7 @@ pub(super) async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
     let config = config.with_timeouts(timing.renew_every(), timing.renew_every());
     let db = Db::new(&config);
     let acquired = acquire(args, name, timing, &db).await;
-    let granted = match acquired.map_err(|e| located(&e, Asker::Application, &config))? {
+    let granted = match acquired.map_err(|e| located(e, Asker::Application, &config))? {
         Ok(granted) => granted,
         Err(by) => {
             out::note(&format!("held by {by}: {name}"));
@@ -201,7 +201,7 @@ impl Held {
         match result {
             Some(result) if result.killed != Some(KillReason::Lease) => Ok(code(&result)),
             _ => Err(Failure::new(
-                Exit::Unreachable,
+                Kind::Away,
                 format!("the command was ended with its lease on {name}"),
             )
             .why("the database confirmed no renewal in time, or the lease was released by hand")
@@ -308,7 +308,7 @@ fn code(result: &AttemptResult) -> i32 {
 }
 
 fn not_started(error: WardenError) -> Failure {
-    Failure::new(Exit::Error, "the command was not started").why(error)
+    Failure::broken("the command was not started").why(error)
 }
 
 /// A new one of this user's alone. What clients left behind that were killed is removed.

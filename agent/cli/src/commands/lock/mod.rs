@@ -14,7 +14,7 @@ use farmhand_engine::locks::{self, LockError, Locks, VARIABLE};
 use farmhand_os::signal::{Signals, unblock_all};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Failure, Outcome, out};
 
 /// On the whole farm: a lease in the database, under one name. The command's standard input is empty. When the lease cannot be
 /// renewed, or after kill -9 of this process, the command and all that it started are killed before another gets the lock;
@@ -160,7 +160,7 @@ fn execute(words: &[String], slot: Option<usize>) -> Result<i32, Failure> {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self::new(Exit::Error, error.to_string()).next(format!(
+        Self::broken(error.to_string()).next(format!(
             "repair that, or name another directory in {VARIABLE}, for all processes of this user alike"
         ))
     }

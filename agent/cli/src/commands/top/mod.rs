@@ -81,7 +81,7 @@ fn print(moment: &Moment) {
         out::line("");
         out::line(&list.title);
         if !list.rows.is_empty() {
-            out::table(&list.headers, list.rows);
+            out::table(&list.headers.join("|"), list.rows);
         }
     }
 }

@@ -95,13 +95,8 @@ async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)
     let content = html! {
         section class="card ask" { (dialog(&asked, &preview)) }
     };
-    Ok(Made {
-        title: asked.title(),
-        section: Section::Other,
-        now: reading::now(app.reading.db()).await?,
-        tick: 0,
-        content,
-    })
+    let now = reading::now(app.reading.db()).await?;
+    Ok(Made::new(asked.title(), Section::Other, now, 0, content))
 }
 
 fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
@@ -179,7 +174,7 @@ async fn doing(
             }
             asked
         }
-        Err(problem) => error::shown(&app, &caller, &problem),
+        Err(problem) => error::page(&app, Some(&caller), &problem),
     }
 }
 

@@ -5,6 +5,7 @@ mod graph;
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_control::Refusal;
 use farmhand_core::document::from_millis;
 use farmhand_store::reading::{self, FlowTask, FlowView};
 use maud::{Markup, html};
@@ -12,7 +13,7 @@ use maud::{Markup, html};
 use super::layout::Section;
 use super::parts::time::took;
 use super::parts::words::{self, Sign};
-use super::parts::{cli, link, none};
+use super::parts::{cli, link, none, scroll};
 use super::{Made, answer};
 use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem};
@@ -28,9 +29,10 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
         return Err(no_run(id));
     };
     let Some(view) = reading::flow(db, id).await? else {
-        return Err(Problem::not_found(format!("run {id} is not a flow"))
-            .detail("its job has no tasks")
-            .hint(format!("/runs/{id} shows the run")));
+        return Err(Refusal::not_found(format!("run {id} is not a flow"))
+            .why("its job has no tasks")
+            .next(format!("/runs/{id} shows the run"))
+            .into());
     };
     let content = html! {
         div id="flow-head" class="head" data-live {
@@ -53,13 +55,14 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
         }
         (cli(&format!("farmhand run show {id}")))
     };
-    Ok(Made {
-        title: format!("Flow of run {id}"),
-        section: Section::Runs,
+    let tick = if run.state.is_final() { 0 } else { 3 };
+    Ok(Made::new(
+        format!("Flow of run {id}"),
+        Section::Runs,
         now,
-        tick: if run.state.is_final() { 0 } else { 3 },
+        tick,
         content,
-    })
+    ))
 }
 
 /// How far it is, and how close to its critical path it came.
@@ -87,28 +90,23 @@ fn table(view: &FlowView) -> Markup {
     html! {
         details class="behind" id="flow-table" {
             summary { "The same as a table" }
-            div class="scroll" { table {
-                thead { tr { th { "Task" } th { "End" } th class="num" { "Took" } th { "Waits for" } th { "Why" } th { "Node" } } }
-                tbody {
-                    @for task in &view.tasks {
-                        tr {
-                            td class="name" { (task.task) @if task.critical { " " span class="tag" { "critical" } } }
-                            td { (sign(task).markup()) }
-                            td class="num" { @if let Some(ms) = task.duration_ms { (took(from_millis(ms))) } @else { (none()) } }
-                            td { (task.after.join(", ")) @if task.after.len() >= reading::NAMED { " …" } }
-                            td {
-                                @if let Some(end) = &task.end {
-                                    @if let Some(code) = end.end.exit_code.filter(|c| *c != 0) { "exit " (code) " " }
-                                    @if let Some(signal) = end.end.signal { "signal " (signal) " " }
-                                    @if let Some(reason) = &end.end.reason { (reason) " " }
-                                    @if !end.end.blame.is_empty() { "because of " (end.end.blame.join(", ")) }
-                                }
-                            }
-                            td { @if let Some(node) = task.end.as_ref().and_then(|e| e.address.as_ref()) { (node) } }
+            (scroll("", html! { th { "Task" } th { "End" } th class="num" { "Took" } th { "Waits for" } th { "Why" } th { "Node" } }, view.tasks.iter().map(|task| html! {
+                tr {
+                    td class="name" { (task.task) @if task.critical { " " span class="tag" { "critical" } } }
+                    td { (sign(task).markup()) }
+                    td class="num" { @if let Some(ms) = task.duration_ms { (took(from_millis(ms))) } @else { (none()) } }
+                    td { (task.after.join(", ")) @if task.after.len() >= reading::NAMED { " …" } }
+                    td {
+                        @if let Some(end) = &task.end {
+                            @if let Some(code) = end.end.exit_code.filter(|c| *c != 0) { "exit " (code) " " }
+                            @if let Some(signal) = end.end.signal { "signal " (signal) " " }
+                            @if let Some(reason) = &end.end.reason { (reason) " " }
+                            @if !end.end.blame.is_empty() { "because of " (end.end.blame.join(", ")) }
                         }
                     }
+                    td { @if let Some(node) = task.end.as_ref().and_then(|e| e.address.as_ref()) { (node) } }
                 }
-            } }
+            })))
         }
     }
 }

@@ -10,11 +10,9 @@ use jiff::civil::Date;
 use maud::{Markup, html};
 
 use crate::ui::parts::icons::Icon;
-use crate::ui::parts::link;
-use crate::ui::parts::none;
-use crate::ui::parts::percent;
 use crate::ui::parts::time::took;
 use crate::ui::parts::words::{self, Colour, Sign};
+use crate::ui::parts::{link, none, percent, scroll};
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const HEIGHT: f64 = 56.0;
@@ -215,27 +213,22 @@ fn table(days: &JobDays) -> Markup {
     html! {
         details class="behind" id="days-table" {
             summary { "Days as a table" }
-            div class="scroll" { table {
-                thead { tr {
-                    th { "Day" } th class="num" { "Succeeded" } th class="num" { "Failed" } th class="num" { "Cancelled" } th class="num" { "Skipped" }
-                    th class="num" { "Late" } th class="num" { "Median" } th class="num" { "p95" } th class="num" { "Longest" }
-                } }
-                tbody {
-                    @for day in days.days.iter().rev().filter(|day| day.all() > 0) {
-                        tr {
-                            td class="nowrap" { a href=(runs(days, day)) { (day.day.strftime("%a %Y-%m-%d")) } }
-                            @for n in [day.succeeded, day.bad(), day.cancelled, day.skipped, day.late] { td class="num" { (n) } }
-                            @match day.durations {
-                                Some(d) => {
-                                    td class="num" { (lasted(d.p50_ms)) } td class="num" { (lasted(d.p95_ms)) }
-                                    td class="num" { @if day.outlier { span class="tag" { "outlier" } " " } (lasted(d.longest_ms)) }
-                                },
-                                None => { td class="num" { (none()) } td class="num" { (none()) } td class="num" { (none()) } },
-                            }
-                        }
+            (scroll("", html! {
+                th { "Day" } th class="num" { "Succeeded" } th class="num" { "Failed" } th class="num" { "Cancelled" } th class="num" { "Skipped" }
+                th class="num" { "Late" } th class="num" { "Median" } th class="num" { "p95" } th class="num" { "Longest" }
+            }, days.days.iter().rev().filter(|day| day.all() > 0).map(|day| html! {
+                tr {
+                    td class="nowrap" { a href=(runs(days, day)) { (day.day.strftime("%a %Y-%m-%d")) } }
+                    @for n in [day.succeeded, day.bad(), day.cancelled, day.skipped, day.late] { td class="num" { (n) } }
+                    @match day.durations {
+                        Some(d) => {
+                            td class="num" { (lasted(d.p50_ms)) } td class="num" { (lasted(d.p95_ms)) }
+                            td class="num" { @if day.outlier { span class="tag" { "outlier" } " " } (lasted(d.longest_ms)) }
+                        },
+                        None => { td class="num" { (none()) } td class="num" { (none()) } td class="num" { (none()) } },
                     }
                 }
-            } }
+            })))
         }
     }
 }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::ui::parts::time::ago;
-use crate::ui::parts::{cli, link};
+use crate::ui::parts::{cli, link, scroll};
 
 pub fn card(detail: &JobDetail, revisions: &[RevisionItem], diff: Option<&RevisionDiff>) -> Markup {
     let job = &detail.job;
@@ -61,20 +61,15 @@ fn listed(name: &str, revisions: &[RevisionItem], now: Timestamp) -> Markup {
     let here = link::job(name);
     html! {
         div {
-            div class="scroll" { table {
-                thead { tr { th class="num" { "Revision" } th { "Applied" } th { "By" } th { "From" } th { span class="sr" { "Compare" } } } }
-                tbody {
-                    @for revision in revisions {
-                        tr {
-                            td class="num" { (revision.rev) }
-                            td class="nowrap" { (ago(revision.applied_at, now)) }
-                            td { (revision.applied_by) }
-                            td { (revision.source) }
-                            td { @if revision.rev > 1 { a href=(link::query(&here, &[("to", &revision.rev.to_string())])) { "what it changed" } } }
-                        }
-                    }
+            (scroll("", html! { th class="num" { "Revision" } th { "Applied" } th { "By" } th { "From" } th { span class="sr" { "Compare" } } }, revisions.iter().map(|revision| html! {
+                tr {
+                    td class="num" { (revision.rev) }
+                    td class="nowrap" { (ago(revision.applied_at, now)) }
+                    td { (revision.applied_by) }
+                    td { (revision.source) }
+                    td { @if revision.rev > 1 { a href=(link::query(&here, &[("to", &revision.rev.to_string())])) { "what it changed" } } }
                 }
-            } }
+            })))
             div class="body" { p { "To roll back:" } (cli(&format!("farmhand job rollback {name} REVISION"))) }
         }
     }

@@ -110,13 +110,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
         (definition::card(&detail, &revisions.items, diff.as_ref()))
         (cli(&format!("farmhand job show {name}")))
     };
-    Ok(Made {
-        title: name.to_owned(),
-        section: Section::Jobs,
-        now,
-        tick: 0,
-        content,
-    })
+    Ok(Made::new(name, Section::Jobs, now, 0, content))
 }
 
 fn head(detail: &JobDetail, caller: &Caller) -> Markup {

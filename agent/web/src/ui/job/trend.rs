@@ -9,10 +9,8 @@ use farmhand_store::reading::Cell;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::ui::parts::link;
-use crate::ui::parts::percent;
 use crate::ui::parts::time::{ago, took};
-use crate::ui::parts::words;
+use crate::ui::parts::{link, percent, scroll, words};
 
 /// Runs in the trend.
 const POINTS: usize = 120;
@@ -55,19 +53,14 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
         }
         details class="behind" id="trend-table" {
             summary { "Durations as a table" }
-            div class="scroll" { table {
-                thead { tr { th { "Run" } th { "End" } th class="num" { "Took" } th { "Began" } } }
-                tbody {
-                    @for (cell, lasted) in points.iter().rev().take(50) {
-                        tr {
-                            td { a href=(link::run(cell.run_id)) { (cell.run_id) } }
-                            td { (words::run(cell.state).markup()) }
-                            td class="num" { (took(*lasted)) }
-                            td { @if let Some(at) = cell.started_at { (ago(at, now)) } }
-                        }
-                    }
+            (scroll("", html! { th { "Run" } th { "End" } th class="num" { "Took" } th { "Began" } }, points.iter().rev().take(50).map(|(cell, lasted)| html! {
+                tr {
+                    td { a href=(link::run(cell.run_id)) { (cell.run_id) } }
+                    td { (words::run(cell.state).markup()) }
+                    td class="num" { (took(*lasted)) }
+                    td { @if let Some(at) = cell.started_at { (ago(at, now)) } }
                 }
-            } }
+            })))
         }
     }
 }

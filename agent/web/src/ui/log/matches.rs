@@ -8,8 +8,8 @@ use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
 use maud::{Markup, html};
 
 use super::super::layout::Section;
-use super::super::parts::link;
 use super::super::parts::time::bytes;
+use super::super::parts::{link, scroll};
 use super::super::{Made, answer};
 use super::{Searched, lines, search};
 use crate::api::jobs::no_job;
@@ -99,13 +99,8 @@ async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
 }
 
 async fn made(app: &App, section: Section, text: &str, content: Markup) -> Result<Made, Problem> {
-    Ok(Made {
-        title: format!("Lines with {text}"),
-        section,
-        now: reading::now(app.reading.db()).await?,
-        tick: 0,
-        content,
-    })
+    let now = reading::now(app.reading.db()).await?;
+    Ok(Made::new(format!("Lines with {text}"), section, now, 0, content))
 }
 
 fn shown(found: &LogMatches, attempt: Option<i32>) -> Markup {
@@ -136,21 +131,14 @@ fn shown(found: &LogMatches, attempt: Option<i32>) -> Markup {
         @if found.items.is_empty() {
             p class="empty muted" { "No line has this text." }
         } @else {
-            div class="scroll" {
-                table class="matches" {
-                    thead { tr { th { "Run" } th class="num" { "Attempt" } th class="num" { "Line" } th { "Text" } } }
-                    tbody {
-                        @for item in &found.items {
-                            tr data-row {
-                                td class="nowrap" { a href=(lines::address(item.run_id, item.attempt, item.line)) { (item.run_id) } }
-                                td class="num" { (item.attempt) }
-                                td class="num" { (item.line) }
-                                td class="mono" { (item.text) }
-                            }
-                        }
-                    }
+            (scroll("matches", html! { th { "Run" } th class="num" { "Attempt" } th class="num" { "Line" } th { "Text" } }, found.items.iter().map(|item| html! {
+                tr data-row {
+                    td class="nowrap" { a href=(lines::address(item.run_id, item.attempt, item.line)) { (item.run_id) } }
+                    td class="num" { (item.attempt) }
+                    td class="num" { (item.line) }
+                    td class="mono" { (item.text) }
                 }
-            }
+            })))
         }
     }
 }

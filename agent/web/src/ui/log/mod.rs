@@ -7,14 +7,14 @@ pub mod whole;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use farmhand_control::Refusal;
 use farmhand_store::reading::{self, LogView, Place};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::Section;
+use super::layout::{self, Made, Section};
 use super::parts::link;
 use super::parts::time::bytes;
-use super::{Made, answer};
 use crate::api::query::maybe;
 use crate::{App, Caller, Path, Problem, Query};
 
@@ -49,23 +49,19 @@ pub async fn page(
     };
     let db = app.reading.db();
     let Some(view) = reading::log_view(db, id, ask.attempt, place).await? else {
-        return Err(Problem::not_found("this run has no such attempt"));
+        return Err(Refusal::not_found("this run has no such attempt").into());
     };
     let block = lines::block(
         &view,
         matches!(place, Place::Before(..)).then_some(ask.before).flatten(),
     );
     if ask.bare {
-        return Ok(super::page::html(StatusCode::OK, &block));
+        return Ok(layout::html(StatusCode::OK, block));
     }
-    let made = Made {
-        title: format!("Output of run {id}"),
-        section: Section::Runs,
-        now: reading::now(db).await?,
-        tick: 0,
-        content: content(&view, &block, ask.wrap != "off"),
-    };
-    Ok(answer(&app, &caller, Ok(made)))
+    let now = reading::now(db).await?;
+    let content = content(&view, &block, ask.wrap != "off");
+    let made = Made::new(format!("Output of run {id}"), Section::Runs, now, 0, content);
+    Ok(made.response(&app, Some(&caller), StatusCode::OK))
 }
 
 fn content(view: &LogView, block: &Markup, wraps: bool) -> Markup {

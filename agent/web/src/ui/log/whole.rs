@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use farmhand_control::Refusal;
 use farmhand_store::logs::read_log;
 use farmhand_store::reading::{self, LogRange, Tail};
 use futures_util::{TryStreamExt, stream};
@@ -28,7 +29,7 @@ pub async fn page(
 ) -> Result<Response, Problem> {
     let range = reading::log(app.reading.db(), id, ask.attempt, Tail::From(0), 1).await?;
     let Some(LogRange { attempt, .. }) = range else {
-        return Err(Problem::not_found("this run has no such attempt"));
+        return Err(Refusal::not_found("this run has no such attempt").into());
     };
     let rows = stream::try_unfold((app, -1), move |(app, after)| async move {
         // The browser shows a download that broke off where this fails, which is what happened.

@@ -48,22 +48,33 @@ pub fn none() -> Markup {
     html! { span class="muted" { "–" } }
 }
 
-/// Links to the next page and back to the first, of a list with the newest first.
-pub fn pager(first: Option<&str>, next: Option<&str>) -> Markup {
-    paged(first, next, ["Newest", "Older"])
-}
-
-/// The same of a list in the order of names.
-pub fn pager_by_name(first: Option<&str>, next: Option<&str>) -> Markup {
-    paged(first, next, ["First page", "Next page"])
-}
-
-fn paged(first: Option<&str>, next: Option<&str>, words: [&str; 2]) -> Markup {
+/// A table that scrolls by itself where the page is too narrow for it.
+pub fn scroll(class: &str, head: Markup, rows: impl IntoIterator<Item = Markup>) -> Markup {
     html! {
-        @if first.is_some() || next.is_some() {
+        div class="scroll" { table class=[(!class.is_empty()).then_some(class)] {
+            thead { tr { (head) } }
+            tbody { @for row in rows { (row) } }
+        } }
+    }
+}
+
+/// What the links are called of a list with the newest first, and of one in the order of names.
+pub const BY_TIME: [&str; 2] = ["Newest", "Older"];
+pub const BY_NAME: [&str; 2] = ["First page", "Next page"];
+
+/// Links back to the first page and to the next, from the page at `cursor` of a list with this filter.
+pub fn pager(
+    words: [&str; 2],
+    (path, fields): (&str, &[(&str, &str)]),
+    cursor: &str,
+    next: Option<&str>,
+) -> Markup {
+    let at = |cursor: &str| link::query(path, &[fields, &[("cursor", cursor)]].concat());
+    html! {
+        @if !cursor.is_empty() || next.is_some() {
             div class="pager" {
-                @if let Some(href) = first { a class="button" href=(href) { (words[0]) } }
-                @if let Some(href) = next { a class="button" href=(href) rel="next" { (words[1]) } }
+                @if !cursor.is_empty() { a class="button" href=(at("")) { (words[0]) } }
+                @if let Some(next) = next { a class="button" href=(at(next)) rel="next" { (words[1]) } }
             }
         }
     }

@@ -10,8 +10,7 @@ use maud::{Markup, html};
 use super::stretch;
 use crate::ui::lanes::{AttemptFact, Facts, NodeFact};
 use crate::ui::parts::time::{both, ran, took};
-use crate::ui::parts::words;
-use crate::ui::parts::{link, none};
+use crate::ui::parts::{link, none, scroll, words};
 
 /// Its attempts alone, on the nodes that they ran on.
 pub fn facts(detail: &RunDetail) -> Facts {
@@ -71,29 +70,22 @@ pub fn table(detail: &RunDetail) -> Markup {
         let before = detail.attempts.partition_point(|a| a.attempt < attempt);
         (detail.attempts[..before].last()).filter(|a| a.outcome == BarEnd::Lost)
     };
-    html! {
-        div class="scroll" { table {
-            thead { tr {
-                th class="num" { "Attempt" } th { "Node" } th { "Fence" } th { "End" } th { "Claimed (UTC)" } th class="num" { "Took" }
-                th { "Why" } th class="num" { "CPU" } th class="num" { "Memory" }
-            } }
-            tbody {
-                @for a in detail.attempts.iter().rev() {
-                    tr id=(format!("attempt-{}", a.attempt)) {
-                        td class="num" { (a.attempt) }
-                        td { (at(&a.address, a.session)) @if let Some(b) = lost(a.attempt) { br; small { "took over from " (b.address) } } }
-                        td class="fence" { (a.fence) }
-                        td { (words::named(a.outcome.as_str()).markup()) }
-                        td { (both(a.claimed_at, now)) }
-                        td class="num" { (took(ran(a.ran_ms, a.started_at.unwrap_or(a.claimed_at), a.ended_at.unwrap_or(now)))) }
-                        td { (why(a.reason.as_deref(), a.exit_code, a.signal)) }
-                        td class="num" { (cpu(a.cpu_ms)) }
-                        td class="num" { (memory(a.max_rss_bytes)) }
-                    }
-                }
-            }
-        } }
-    }
+    scroll("", html! {
+        th class="num" { "Attempt" } th { "Node" } th { "Fence" } th { "End" } th { "Claimed (UTC)" } th class="num" { "Took" }
+        th { "Why" } th class="num" { "CPU" } th class="num" { "Memory" }
+    }, detail.attempts.iter().rev().map(|a| html! {
+        tr id=(format!("attempt-{}", a.attempt)) {
+            td class="num" { (a.attempt) }
+            td { (at(&a.address, a.session)) @if let Some(b) = lost(a.attempt) { br; small { "took over from " (b.address) } } }
+            td class="fence" { (a.fence) }
+            td { (words::named(a.outcome.as_str()).markup()) }
+            td { (both(a.claimed_at, now)) }
+            td class="num" { (took(ran(a.ran_ms, a.started_at.unwrap_or(a.claimed_at), a.ended_at.unwrap_or(now)))) }
+            td { (why(a.reason.as_deref(), a.exit_code, a.signal)) }
+            td class="num" { (cpu(a.cpu_ms)) }
+            td class="num" { (memory(a.max_rss_bytes)) }
+        }
+    }))
 }
 
 fn at(node: &str, session: i64) -> Markup {

@@ -124,13 +124,14 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
         }
         (cli(&format!("farmhand run show {id}")))
     };
-    Ok(Made {
-        title: format!("Run {id} {}", sign.word),
-        section: Section::Runs,
+    let tick = if run.state.is_final() { 0 } else { 3 };
+    Ok(Made::new(
+        format!("Run {id} {}", sign.word),
+        Section::Runs,
         now,
-        tick: if run.state.is_final() { 0 } else { 3 },
+        tick,
         content,
-    })
+    ))
 }
 
 /// The nodes whose lease its picture shows: where an attempt was lost, or lives; the last ones, if they are many.
