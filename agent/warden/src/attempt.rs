@@ -5,17 +5,18 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::child_limits::Ending as ChildrenEnding;
+use super::child::spawn::Started;
+use super::child::{InitReport, launch, secrets};
+use super::children::Children;
+use super::hidden::Hidden;
 use super::lifecycle::{Lifecycle, Times};
-use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
-use super::progress::{Progress, Said};
-use super::redact::Hidden;
-use super::spawn::Started;
-use super::{launch, secrets};
+use super::progress::{Progress, ProgressLines};
 use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
+use farmhand_os::process::{self, Stat};
 use farmhand_os::reap::{Reaped, Usage};
 use farmhand_os::removal;
+use farmhand_warden_client::death::census::Member;
 use farmhand_warden_client::death::cgroup::Group;
 use farmhand_warden_client::output::{OutputWriter, Stream};
 use farmhand_warden_client::wire::*;
@@ -35,16 +36,16 @@ pub(crate) struct Attempt {
     pub request: SpawnRequest,
     pub pid: i32,
     pub lifecycle: Lifecycle,
-    pub group: Option<Group>,
+    group: Option<Group>,
     /// Where the run directory is or would be: its mark in the environment.
     pub run_dir: PathBuf,
-    pub output: OutputWriter,
+    output: OutputWriter,
     pub checkpoint: Option<String>,
     /// Processes that outlived the main one.
     pub leftovers: u32,
     /// Highest seen where the warden watches instead of the kernel.
-    pub watched_rss: u64,
-    pub children: ChildrenEnding,
+    watched_rss: u64,
+    pub children: Children,
     pub tell_progress_at: Option<u64>,
     last_told_progress: u64,
     started_wall_ms: i64,
@@ -94,7 +95,7 @@ impl Attempt {
             checkpoint: None,
             leftovers: 0,
             watched_rss: 0,
-            children: ChildrenEnding::default(),
+            children: Children::default(),
             tell_progress_at: None,
             last_told_progress: 0,
             started_wall_ms: wall_ms(),
@@ -159,7 +160,7 @@ impl Attempt {
     }
 
     /// Whether its command is executed, or could not be.
-    pub(crate) fn executes(&self) -> bool {
+    fn executes(&self) -> bool {
         self.pipes.start_error.is_none()
     }
 
@@ -245,18 +246,18 @@ impl Attempt {
         [self.resume_at, self.progress.resume_at]
     }
 
-    fn take_progress(&mut self, said: Said, now: u64) -> bool {
-        if let Some(checkpoint) = said.checkpoint {
+    fn take_progress(&mut self, lines: ProgressLines, now: u64) -> bool {
+        if let Some(checkpoint) = lines.checkpoint {
             self.checkpoint = self.hidden.text(checkpoint);
         }
-        if let Some(why) = said.refused {
+        if let Some(why) = lines.refused {
             let line = format!("a checkpoint is refused: {why}\n");
             self.output.write(Stream::Agent, wall_ms(), line.as_bytes());
         }
-        if said.alive && self.tell_progress_at.is_none() {
+        if lines.alive && self.tell_progress_at.is_none() {
             self.tell_progress_at = Some(now.max(self.last_told_progress + SECOND));
         }
-        said.alive
+        lines.alive
     }
 
     pub(crate) fn told_progress(&mut self, now: u64) {
@@ -274,7 +275,7 @@ impl Attempt {
             started_wall_ms: self.started_wall_ms,
             started_ns: self.started_ns,
             checkpoint: self.checkpoint.clone(),
-            child_kills: self.children.kept.clone(),
+            child_kills: self.children.kept().to_vec(),
             extra: self.request.extra.clone(),
             result: None,
         }
@@ -387,6 +388,59 @@ impl Attempt {
 
     pub(crate) fn cgroup(&self) -> Option<&Path> {
         self.group.as_ref().map(Group::path)
+    }
+
+    pub(crate) fn member(&self) -> Member<'_> {
+        Member {
+            id: self.id,
+            main: self.pid,
+            cgroup: self.cgroup(),
+            run_dir: &self.run_dir,
+        }
+    }
+
+    /// Whether the warden must look at its processes from time to time.
+    pub(crate) fn watches(&self) -> bool {
+        let limits = self.memory_watched().is_some() || self.processes_watched().is_some();
+        self.lifecycle.needs_hard_end() && (limits || !self.request.child_limits.is_empty())
+    }
+
+    fn memory_watched(&self) -> Option<u64> {
+        let enforced = self.group.as_ref().is_some_and(|g| g.memory_enforced);
+        self.request.limits.memory.filter(|_| !enforced)
+    }
+
+    fn processes_watched(&self) -> Option<u32> {
+        let enforced = self.group.as_ref().is_some_and(|g| g.processes_enforced);
+        self.request.limits.processes.filter(|_| !enforced)
+    }
+
+    /// Limits that the kernel does not enforce here are watched instead: the sum of the resident memory, and the number of
+    /// processes. The whole tree is beyond them.
+    pub(crate) fn beyond_limit(&mut self, members: &[Stat]) -> Option<KillReason> {
+        let (memory, processes) = (self.memory_watched(), self.processes_watched());
+        // Until it executes, it is a copy of the warden, of its size.
+        if self.executes() && (memory.is_some() || processes.is_some()) {
+            let rss = members.iter().filter_map(|s| process::rss_bytes(s.pid)).sum();
+            self.watched_rss = self.watched_rss.max(rss);
+            if memory.is_some_and(|most| rss > most) {
+                return Some(KillReason::LimitMemory);
+            }
+        }
+        let many = processes.is_some_and(|most| members.len() > most as usize);
+        many.then_some(KillReason::LimitProcesses)
+    }
+
+    /// Children beyond their limits are ended by name, and what was ended is said in the output.
+    pub(crate) fn watch_children(&mut self, members: &[Stat]) {
+        if self.request.child_limits.is_empty() {
+            return;
+        }
+        let ended = self.children.end_beyond_limits(self.pid, &self.request, members);
+        for kill in ended {
+            self.output
+                .write(Stream::Agent, kill.wall_ms, format!("{kill}\n").as_bytes());
+        }
     }
 }
 

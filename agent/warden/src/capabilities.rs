@@ -4,7 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use super::timer::KernelFence;
+use super::child::spawn::isolation;
+use super::fence::KernelFence;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::clock::{SECOND, boottime_ns};
 use farmhand_os::fork::in_child;
@@ -29,7 +30,7 @@ pub fn capabilities(state_dir: &Path) -> Capabilities {
         cgroup: controllers(state_dir),
         pid_namespace: asked(|| {
             // SAFETY: changes the namespaces of a child that then ends.
-            unsafe { libc::unshare(super::spawn::isolation()) == 0 }
+            unsafe { libc::unshare(isolation()) == 0 }
         }),
         kernel_fence: asked(|| {
             let alarm = Alarm::new();

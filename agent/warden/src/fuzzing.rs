@@ -8,9 +8,9 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::args::Args;
-use super::plan::Restore;
-use super::server::Connection;
-use super::timer::KernelFence;
+use super::attempts::Attempts;
+use super::child::Restore;
+use super::fence::KernelFence;
 use super::warden::Warden;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::clock::{SECOND, boottime_ns};
@@ -67,16 +67,11 @@ impl Captive {
     /// Forgets everybody and everything that was said; two attempts have ended and were not acknowledged.
     pub fn again(&mut self) {
         let warden = &mut self.warden;
-        for (_, connection) in std::mem::take(&mut warden.connections) {
-            connection.close(&warden.poller);
-        }
-        warden.ended.clear();
-        warden.tombstones = Default::default();
-        warden.generation = 0;
+        warden.peers.forget_all(&warden.poller);
+        warden.attempts = Attempts::default();
         warden.leaving = false;
-        warden.soft_done = false;
-        warden.deadline_ns = boottime_ns() + DAY;
-        warden.soft_ns = warden.deadline_ns;
+        let deadline_ns = boottime_ns() + DAY;
+        warden.ends.begin(deadline_ns, deadline_ns);
         for run_id in [1, 2] {
             let command = farmhand_core::definition::Command::Shell("true".to_owned());
             let request = SpawnRequest::new(AttemptId { run_id, attempt: 1 }, run_id, command);
@@ -87,7 +82,7 @@ impl Captive {
                 message: "it was never started".to_owned(),
                 exit_code: 127,
             };
-            warden.never_started(request, failure);
+            warden.attempts.never_started(request, failure);
         }
     }
 
@@ -97,11 +92,7 @@ impl Captive {
     /// When there is none to be had.
     pub fn connect(&mut self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        let number = self.warden.next_connection;
-        self.warden.next_connection = number.wrapping_add(1);
-        if let Some(connection) = Connection::accept(theirs, number, &self.warden.poller)? {
-            self.warden.connections.insert(number, connection);
-        }
+        self.warden.peers.add(theirs, &self.warden.poller)?;
         Ok(ours)
     }
 
@@ -115,6 +106,6 @@ impl Captive {
 
     /// Attempts that live; there can be none.
     pub fn living(&self) -> usize {
-        self.warden.living.len()
+        self.warden.attempts.living_count()
     }
 }

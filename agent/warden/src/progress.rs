@@ -41,7 +41,7 @@ impl Progress {
     }
 
     /// Reads once, or not before the next window.
-    pub(crate) fn ready(&mut self, poller: &Poller, now: u64) -> Said {
+    pub(crate) fn ready(&mut self, poller: &Poller, now: u64) -> ProgressLines {
         let next = self.read_at + WINDOW;
         if now >= next {
             self.read_at = now;
@@ -52,7 +52,7 @@ impl Progress {
             poller.forget(fd);
             self.resume_at = Some(next);
         }
-        Said::default()
+        ProgressLines::default()
     }
 
     pub(crate) fn resume(&mut self, poller: &Poller, slot: u32, now: u64) {
@@ -63,8 +63,8 @@ impl Progress {
     }
 
     /// What is still in it, of a tree that has ended; whoever else holds it open is not waited for.
-    pub(crate) fn finish(&mut self, poller: &Poller) -> Said {
-        let mut said = Said::default();
+    pub(crate) fn finish(&mut self, poller: &Poller) -> ProgressLines {
+        let mut said = ProgressLines::default();
         for _ in 0..=LARGEST / READ_SIZE {
             match self.read(poller) {
                 Some(more) => said.then(more),
@@ -78,7 +78,7 @@ impl Progress {
     }
 
     /// None when there is nothing now or for ever.
-    fn read(&mut self, poller: &Poller) -> Option<Said> {
+    fn read(&mut self, poller: &Poller) -> Option<ProgressLines> {
         // Not zeroed: after a fork each page of it that is written to is copied.
         let mut buffer = [const { MaybeUninit::<u8>::uninit() }; READ_SIZE];
         match rustix::io::read(self.fd.as_ref()?, &mut buffer) {
@@ -102,7 +102,7 @@ struct Lines {
 
 /// What some bytes said.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ProgressLines {
     /// A line was complete.
     pub alive: bool,
     /// The last one that is a checkpoint; an empty line is a sign of life only.
@@ -111,8 +111,8 @@ pub(crate) struct Said {
     pub refused: Option<&'static str>,
 }
 
-impl Said {
-    fn then(&mut self, later: Said) {
+impl ProgressLines {
+    fn then(&mut self, later: ProgressLines) {
         self.alive |= later.alive;
         self.checkpoint = later.checkpoint.or(self.checkpoint.take());
         self.refused = later.refused.or(self.refused);
@@ -120,8 +120,8 @@ impl Said {
 }
 
 impl Lines {
-    fn take(&mut self, bytes: &[u8]) -> Said {
-        let mut said = Said::default();
+    fn take(&mut self, bytes: &[u8]) -> ProgressLines {
+        let mut said = ProgressLines::default();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
             let room = MAX_CHECKPOINT - self.line.len();
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn lines_come_in_pieces_and_the_last_checkpoint_counts() {
         let mut lines = Lines::default();
-        assert_eq!(lines.take(b"on"), Said::default());
+        assert_eq!(lines.take(b"on"), ProgressLines::default());
         let said = lines.take(b"e\n\ntwo\r\n\nthr");
         assert_eq!((said.alive, said.checkpoint.as_deref()), (true, Some("two")));
         assert_eq!(lines.take(b"ee\n").checkpoint.as_deref(), Some("three"));

@@ -13,7 +13,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::args::Args;
-use super::log;
+use super::child::process::close_on_exec;
+use super::log::log;
+use super::machine::protect_from_oom;
 use farmhand_core::lease::BootInstant;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::clock::{SECOND, boottime_ns};
@@ -45,7 +47,7 @@ fn reaper(args: &Args) -> io::Result<()> {
     // Fails only for a group leader, which then has its own session already or was started by hand.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-    let oom_score_adj = super::protect_from_oom();
+    let oom_score_adj = protect_from_oom();
     let lock = take_lock(args, &paths)?;
     let left = sweep::leftovers(&paths)?;
     if left != (Gone::Empty { swept: 0 }) {
@@ -151,8 +153,8 @@ fn start_warden(
         command.arg("--cgroup").arg(cgroup);
     }
     // Both must have them; the warden makes them its own again.
-    super::child::close_on_exec(lock.as_raw_fd(), false);
-    super::child::close_on_exec(fence.as_raw_fd(), false);
+    close_on_exec(lock.as_raw_fd(), false);
+    close_on_exec(fence.as_raw_fd(), false);
     command.stdin(Stdio::null());
     command.spawn()
 }

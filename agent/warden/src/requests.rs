@@ -6,50 +6,103 @@ use farmhand_core::definition::{Command, Isolation};
 use farmhand_core::release;
 
 use super::attempt::Attempt;
+use super::child::spawn::{self, NotMade};
+use super::child::{Plan, system};
 use super::lifecycle::{HARD_END_LEAD, Happened};
-use super::plan::Plan;
-use super::spawn::NotMade;
-use super::warden::{Ended, Warden};
-use super::{child, log, spawn, tombstones};
+use super::log::log;
+use super::verify;
+use super::warden::Warden;
 use farmhand_os::accounts::Account;
-use farmhand_os::clock::{MILLISECOND, boottime_ns, wall_ms};
+use farmhand_os::clock::{MILLISECOND, boottime_ns};
 use farmhand_os::removal;
+use farmhand_policy::trust::Trust;
 use farmhand_warden_client::Bounds;
-use farmhand_warden_client::death::census::Member;
-use farmhand_warden_client::death::cgroup::Group;
+use farmhand_warden_client::death::cgroup::{self, Group};
 use farmhand_warden_client::output::OutputWriter;
 use farmhand_warden_client::wire::*;
 
-impl Attempt {
-    pub(super) fn member(&self) -> Member<'_> {
-        Member {
-            id: self.id,
-            main: self.pid,
-            cgroup: self.cgroup(),
-            run_dir: &self.run_dir,
+impl Warden {
+    pub(super) fn on_connection(&mut self, number: u32) {
+        self.peers.receive(number, &self.poller);
+        while let Some(FromAgent { seq, request }) = self.peers.request(number, &self.poller) {
+            let result = self.answer(number, request);
+            self.peers.reply(number, seq, result, &self.poller);
+        }
+        self.peers.flush(number, &self.poller);
+    }
+
+    fn answer(&mut self, number: u32, request: Request) -> Result<Reply, Refusal> {
+        if let Request::Hello {
+            protocol,
+            agent_pid,
+            expect,
+            address,
+        } = &request
+        {
+            // Before anything is taken from the agent that is here.
+            self.serves(*expect, address)?;
+            if *protocol != PROTOCOL {
+                return Err(Refusal::Protocol { warden: PROTOCOL });
+            }
+            self.peers.take_over(number, *agent_pid, &self.poller);
+            self.attempts.tell_anew();
+        }
+        let connection = self.peers.get_mut(number).ok_or(Refusal::NoHello)?;
+        match &request {
+            Request::Hello { .. } => {}
+            Request::Identify => connection.open_for_notices = connection.agent,
+            Request::Hold => connection.held = true,
+            _ if connection.agent => {}
+            _ => return Err(Refusal::NoHello),
+        }
+        let held = connection.held;
+        self.handle(request, held)
+    }
+
+    /// Whether this is the lease that an agent wants to take over.
+    fn serves(&self, expect: Option<Serving>, address: &str) -> Result<(), Refusal> {
+        let serving = self.args.serving;
+        if address != self.args.address {
+            return Err(Refusal::WrongAddress {
+                address: self.args.address.clone(),
+                serving,
+            });
+        }
+        match expect {
+            Some(expected) if expected != serving => Err(Refusal::WrongLife { serving }),
+            _ => Ok(()),
         }
     }
-}
 
-impl Warden {
-    pub(super) fn handle(&mut self, request: Request, held: bool) -> Result<Reply, Refusal> {
+    fn handle(&mut self, request: Request, held: bool) -> Result<Reply, Refusal> {
         match request {
-            // Done by the connection itself.
             Request::Identify | Request::Hold | Request::Hello { .. } => Ok(Reply::Identity(self.identity())),
-            Request::SetDeadline { deadline_ns, soft_ns } => Ok(self.set_deadline(deadline_ns, soft_ns)),
+            Request::SetDeadline { deadline_ns, soft_ns } => {
+                self.ends.extend(deadline_ns, soft_ns);
+                Ok(Reply::Deadline {
+                    deadline_ns: self.ends.deadline_ns(),
+                    soft_ns: self.ends.soft_ns(),
+                })
+            }
             Request::Spawn(request) => self.spawn(*request, held),
-            Request::Forbid { id } => self.forbid(id),
+            Request::Forbid { id } => self.attempts.forbid(id),
             Request::Kill { id, grace_ms, reason } => self.kill(id, grace_ms, reason),
             Request::KillAll { grace_ms, reason } => Ok(self.kill_all(grace_ms, reason)),
-            Request::Ack { id } => self.ack(id),
+            Request::Ack { id } => self.attempts.ack(id),
             Request::Heard { id, kills } => {
-                if let Some(attempt) = self.living.get_mut(&id) {
+                if let Some(attempt) = self.attempts.get_mut(id) {
                     attempt.children.confirmed(kills);
                 }
                 Ok(Reply::Acked)
             }
-            Request::List { after } => Ok(Reply::List(self.list(after))),
-            Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed, held),
+            Request::List { after } => Ok(Reply::List(self.attempts.list(after))),
+            Request::Note { trusted_keys, signed } => {
+                let keys = match Bounds::of(&self.paths, held)? {
+                    Some(bounds) => bounds.trusted_keys,
+                    None => Some(trusted_keys),
+                };
+                verify::note(&Trust::now(keys.as_deref()), &signed, &mut self.seen)
+            }
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
                 self.leaving = true;
@@ -59,7 +112,7 @@ impl Warden {
         }
     }
 
-    pub(super) fn identity(&self) -> Identity {
+    fn identity(&self) -> Identity {
         // SAFETY: getppid only asks.
         let reaper_pid = unsafe { libc::getppid() };
         Identity {
@@ -67,57 +120,26 @@ impl Warden {
             version: release::version().to_owned(),
             serving: self.args.serving,
             address: self.args.address.clone(),
-            generation: self.generation,
+            generation: self.peers.generation(),
             warden_pid: std::process::id().cast_signed(),
             reaper_pid,
-            deadline_ns: self.deadline_ns,
-            soft_ns: self.soft_ns,
+            deadline_ns: self.ends.deadline_ns(),
+            soft_ns: self.ends.soft_ns(),
             cgroup: self.cgroup.as_ref().map(|p| p.path().display().to_string()),
-            running: self.living.len() as u32,
-            ended: self.ended.len() as u32,
+            running: self.attempts.living_count() as u32,
+            ended: self.attempts.ended_count() as u32,
             shutting_down: self.leaving,
             max_attempts: self.args.max_attempts,
         }
     }
 
-    fn set_deadline(&mut self, deadline_ns: u64, soft_ns: u64) -> Reply {
-        if deadline_ns > self.deadline_ns {
-            self.deadline_ns = deadline_ns;
-            self.soft_ns = soft_ns.min(deadline_ns);
-            // What is being ended for the old deadline still ends: its SIGTERM cannot be taken back.
-            self.soft_done = boottime_ns() >= self.soft_ns;
-        }
-        Reply::Deadline {
-            deadline_ns: self.deadline_ns,
-            soft_ns: self.soft_ns,
-        }
-    }
-
-    fn forbid(&mut self, id: AttemptId) -> Result<Reply, Refusal> {
-        if let Some(attempt) = self.living.get(&id) {
-            return Ok(Reply::AlreadyStarted {
-                state: attempt.lifecycle.state(),
-            });
-        }
-        if self.ended.contains_key(&id) {
-            return Ok(Reply::AlreadyStarted { state: State::Ended });
-        }
-        match self.tombstones.forbid(id) {
-            true => Ok(Reply::Forbidden),
-            false => Err(Refusal::Full {
-                what: "forbidden attempts".into(),
-                max: tombstones::MAX_FORBIDDEN as u32,
-            }),
-        }
-    }
-
     fn kill(&mut self, id: AttemptId, grace_ms: u64, reason: KillReason) -> Result<Reply, Refusal> {
-        if self.living.contains_key(&id) {
+        if self.attempts.get(id).is_some() {
             let grace_ns = grace_ms.saturating_mul(MILLISECOND);
             self.ask(id, |_| Happened::Asked { reason, grace_ns });
             return Ok(Reply::Killing { attempts: 1 });
         }
-        match self.ended.contains_key(&id) {
+        match self.attempts.has_ended(id) {
             true => Ok(Reply::Killing { attempts: 0 }),
             false => Err(Refusal::Unknown { id }),
         }
@@ -130,54 +152,26 @@ impl Warden {
         }
     }
 
-    fn ack(&mut self, id: AttemptId) -> Result<Reply, Refusal> {
-        if self.living.contains_key(&id) {
-            return Err(Refusal::Running { id });
-        }
-        if self.ended.remove(&id).is_some() {
-            self.tombstones.done(id);
-        } else if !self.tombstones.stands(id) {
-            return Err(Refusal::Unknown { id });
-        }
-        Ok(Reply::Acked)
-    }
-
-    fn spawn(&mut self, request: SpawnRequest, held: bool) -> Result<Reply, Refusal> {
+    fn spawn(&mut self, mut request: SpawnRequest, held: bool) -> Result<Reply, Refusal> {
         let id = request.id;
-        if let Some(attempt) = self.living.get(&id) {
-            return Ok(Reply::Spawned {
-                pid: attempt.pid,
-                already: true,
-            });
-        }
-        if let Some(ended) = self.ended.get(&id) {
-            return Ok(Reply::Spawned {
-                pid: ended.report.pid,
-                already: true,
-            });
+        if let Some(pid) = self.attempts.started(id) {
+            return Ok(Reply::Spawned { pid, already: true });
         }
         self.may_start(&request)?;
-        let mut request = request;
         let bounds = Bounds::of(&self.paths, held)?;
         let agent = bounds.as_ref().map(|bounds| bounds.agent);
         if let Some(bounds) = bounds {
             bounds.hold(&mut request);
         }
-        let request = match self.vouched(request) {
-            Ok(request) => request,
+        let pid = match verify::vouched(request, &mut self.seen) {
+            Ok(request) => self.start(request, agent)?,
             Err((request, failure)) => {
-                log(format_args!(
-                    "warden: attempt {id} is refused: {}",
-                    failure.message
-                ));
-                self.never_started(*request, failure);
-                return Ok(Reply::Spawned {
-                    pid: 0,
-                    already: false,
-                });
+                let why = &failure.message;
+                log(format_args!("warden: attempt {id} is refused: {why}"));
+                self.attempts.never_started(*request, failure);
+                0
             }
         };
-        let pid = self.start(request, agent)?;
         Ok(Reply::Spawned { pid, already: false })
     }
 
@@ -201,30 +195,17 @@ impl Warden {
         if !request.secrets.keys().all(|name| is_secret_name(name)) {
             return invalid("a secret's name holds other than letters, digits and _");
         }
-        if self.tombstones.stands(id) {
-            return Err(Refusal::Tombstone { id });
-        }
-        let run = AttemptId {
-            run_id: id.run_id,
-            attempt: i32::MIN,
-        }..;
-        let other = self.living.range(run).next().map(|(id, _)| *id);
-        if let Some(alive) = other.filter(|other| other.run_id == id.run_id) {
-            return Err(match alive.attempt > id.attempt {
-                true => Refusal::Tombstone { id },
-                false => Refusal::OlderAlive { alive },
-            });
-        }
+        self.attempts.may_start(id)?;
         if self.leaving {
             return Err(Refusal::ShuttingDown);
         }
         let now = boottime_ns();
         // The kernel's timer is set to the hard end before the fork: by then, and by the SIGKILL after it, that must not be over.
-        if now >= self.soft_ns || request.hard_end_ns.is_some_and(|end| now + HARD_END_LEAD >= end) {
+        if now >= self.ends.soft_ns() || request.hard_end_ns.is_some_and(|end| now + HARD_END_LEAD >= end) {
             return Err(Refusal::Ending);
         }
         let max = self.args.max_attempts;
-        if self.living.len() + self.ended.len() >= max as usize {
+        if self.attempts.living_count() + self.attempts.ended_count() >= max as usize {
             return Err(Refusal::Full {
                 what: "attempts".into(),
                 max,
@@ -238,7 +219,7 @@ impl Warden {
         let policy = Bounds::policy(agent, &request);
         // By the name that the job or the policy gives: no directory of users is asked here.
         let own = self
-            .own
+            .own_user
             .user()
             .map(|user| user.name.to_string_lossy().into_owned());
         let user = request
@@ -278,7 +259,7 @@ impl Warden {
             request,
             run_dir: run_dir.clone(),
             restore: self.restore,
-            own: self.own.user().cloned(),
+            own: self.own_user.user().cloned(),
         };
         let started = spawn::start(&plan, entry.as_ref(), &self.liveness);
         let request = plan.request;
@@ -286,15 +267,15 @@ impl Warden {
             Ok(started) => started,
             Err(not_made) => {
                 if let Some(group) = &group {
-                    let _ = farmhand_warden_client::death::cgroup::remove(group.path());
+                    let _ = cgroup::remove(group.path());
                 }
                 let busy = [Some(libc::EAGAIN), Some(libc::ENOMEM)];
                 return match not_made {
                     NotMade::Fork(error)
                         if request.isolation == Isolation::Pid && !busy.contains(&error.raw_os_error()) =>
                     {
-                        let failure = child::system(Stage::Isolation, "clone", &error);
-                        self.never_started(request, failure);
+                        let failure = system(Stage::Isolation, "clone", &error);
+                        self.attempts.never_started(request, failure);
                         Ok(0)
                     }
                     NotMade::Fork(error) => Err(machine("fork", error)),
@@ -303,14 +284,11 @@ impl Warden {
             }
         };
         let pid = started.pid;
-        let slot = self.next_slot;
-        self.next_slot = self.next_slot.wrapping_add(1);
+        let slot = self.attempts.next_slot();
         let attempt = Attempt::new(slot, request, started, group, run_dir, output);
-        // Registered before anything can fail, so that whatever fails it is reaped and reported.
-        self.slots.insert(slot, id);
-        self.by_pid.insert(pid, id);
         let watched = attempt.watch(&self.poller);
-        self.living.insert(id, attempt);
+        // Whatever failed, it is reaped and reported.
+        self.attempts.add(attempt);
         if let Err(error) = watched {
             log(format_args!("warden: attempt {id} cannot be watched: {error}"));
             self.ask(id, |_| Happened::Asked {
@@ -319,40 +297,6 @@ impl Warden {
             });
         }
         Ok(pid)
-    }
-
-    /// The machine has no PID namespaces for us, or the definition is not to be trusted: that is this job's failure, not a
-    /// reason to ask again.
-    pub(super) fn never_started(&mut self, request: SpawnRequest, failure: StartFailure) {
-        let (wall, ns) = (wall_ms(), boottime_ns());
-        let result = AttemptResult {
-            ending: Ending::StartFailed(failure),
-            killed: None,
-            started_wall_ms: wall,
-            ended_wall_ms: wall,
-            started_ns: ns,
-            ended_ns: ns,
-            user_us: 0,
-            sys_us: 0,
-            max_rss_bytes: 0,
-            leftovers: 0,
-            checkpoint: None,
-            output: OutputStats::default(),
-        };
-        let report = AttemptReport {
-            id: request.id,
-            fence: request.fence,
-            state: State::Ended,
-            unkillable: false,
-            pid: 0,
-            started_wall_ms: wall,
-            started_ns: ns,
-            checkpoint: None,
-            child_kills: Vec::new(),
-            extra: request.extra,
-            result: Some(result),
-        };
-        self.ended.insert(request.id, Ended { report, told: false });
     }
 }
 

@@ -1,66 +1,45 @@
 //! Where signatures are asked for, the warden builds a request itself from what was signed. What the agent made of it is
 //! not looked at: neither it nor the database can have anything else executed.
 
-use std::path::Path;
-
 use super::child::system;
-use super::warden::Warden;
 use farmhand_core::attempt::{Claimed, RunKind, Signed};
 use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::lease::BootInstant;
 use farmhand_policy::trust::{Refused, Seen, Trust};
-use farmhand_warden_client::Bounds;
 use farmhand_warden_client::request::{self, Assignment};
 use farmhand_warden_client::wire::{Order, Refusal, Reply, SpawnRequest, Stage, StartFailure};
 
-impl Warden {
-    /// The request to be started.
-    ///
-    /// # Errors
-    /// What was asked for, and why it is not executed here.
-    pub(super) fn vouched(
-        &mut self,
-        mut request: SpawnRequest,
-    ) -> Result<SpawnRequest, (Box<SpawnRequest>, StartFailure)> {
-        let trust = Trust::now(request.trusted_keys.as_deref());
-        if matches!(trust, Trust::Off) {
-            return Ok(request);
-        }
-        let order = request.order.take();
-        match order
-            .ok_or(Refused::Unsigned)
-            .and_then(|order| rebuilt(&trust, &mut self.seen, &request, *order))
-        {
-            Ok(request) => Ok(request),
-            Err(why) => {
-                let mut failure = system(Stage::Signature, "", &std::io::Error::other(""));
-                failure.message = why.to_string();
-                Err((Box::new(request), failure))
-            }
-        }
+/// The request to be started.
+///
+/// # Errors
+/// What was asked for, and why it is not executed here.
+pub(super) fn vouched(
+    mut request: SpawnRequest,
+    seen: &mut Seen,
+) -> Result<SpawnRequest, (Box<SpawnRequest>, StartFailure)> {
+    let trust = Trust::now(request.trusted_keys.as_deref());
+    if matches!(trust, Trust::Off) {
+        return Ok(request);
     }
+    let order = request.order.take().ok_or(Refused::Unsigned);
+    order
+        .and_then(|order| rebuilt(&trust, seen, &request, *order))
+        .map_err(|why| {
+            let mut failure = system(Stage::Signature, "", &std::io::Error::other(""));
+            failure.message = why.to_string();
+            (Box::new(request), failure)
+        })
+}
 
-    /// So that an older definition is refused here from now on, although nothing of the newer one was executed here.
-    pub(super) fn note(
-        &mut self,
-        trusted_keys: &Path,
-        signed: &[Signed],
-        held: bool,
-    ) -> Result<Reply, Refusal> {
-        let bounds = Bounds::of(&self.paths, held)?;
-        let keys = match &bounds {
-            Some(bounds) => bounds.trusted_keys.as_deref(),
-            None => Some(trusted_keys),
-        };
-        let trust = Trust::now(keys);
-        let vouched = signed
-            .iter()
-            .filter_map(|signed| trust.check(Some(signed)).ok().flatten());
-        let serials: Vec<(String, u64)> = vouched.map(|v| (v.job, v.serial)).collect();
-        let noted = self.seen.note_all(&serials);
-        noted
-            .map(|()| Reply::Acked)
-            .map_err(|e| Refusal::Machine { why: e.to_string() })
+/// So that an older definition is refused here from now on, although nothing of the newer one was executed here.
+pub(super) fn note(trust: &Trust, signed: &[Signed], seen: &mut Seen) -> Result<Reply, Refusal> {
+    let vouched = signed
+        .iter()
+        .filter_map(|signed| trust.check(Some(signed)).ok().flatten());
+    let serials: Vec<(String, u64)> = vouched.map(|v| (v.job, v.serial)).collect();
+    match seen.note_all(&serials) {
+        Ok(()) => Ok(Reply::Acked),
+        Err(why) => Err(Refusal::Machine { why: why.to_string() }),
     }
 }
 

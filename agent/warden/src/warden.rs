@@ -1,84 +1,59 @@
 //! The loop: turn inputs into events, let each attempt's lifecycle decide, act. One thread, no blocking call but
 //! the wait; should one hang all the same, the kernel's timer ends the process and the reaper the rest.
 
-use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 
 use super::args::Args;
 use super::attempt::Attempt;
+use super::attempts::Attempts;
+use super::child::spawn::Liveness;
+use super::child::{Restore, process};
+use super::ends::Ends;
+use super::fence::KernelFence;
 use super::lifecycle::{Act, Happened};
-use super::plan::Restore;
+use super::log::log;
+use super::machine::{raise_limits, room_for_attempts};
+use super::peers::Peers;
 use super::poller::{Poller, Source};
-use super::server::{Connection, listen};
-use super::spawn::Liveness;
-use super::timer::KernelFence;
-use super::tombstones::Tombstones;
-use super::{child, log, tree};
-use farmhand_core::lease::BootInstant;
+use super::tree;
+use super::trees::Trees;
 use farmhand_os::accounts::Listed;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns};
+use farmhand_os::process::own_children;
 use farmhand_os::reap;
 use farmhand_os::signal::Signals;
 use farmhand_policy::trust::Seen;
-use farmhand_warden_client::death::census::Census;
-use farmhand_warden_client::death::cgroup::{self, Parent};
+use farmhand_warden_client::death::cgroup::Parent;
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::*;
 
 /// How soon the tree of an ended main process is looked at again, should no SIGCHLD tell.
 const LOOK_AGAIN: u64 = 20 * MILLISECOND;
-pub(super) const WATCH_LIMITS: u64 = SECOND;
+/// Orphans reaped in one turn of the loop. A job can make more of them as fast as they go, for as long as it likes.
+const AT_ONCE: usize = 256;
 
 pub(super) struct Warden {
     pub(super) args: Args,
     pub(super) paths: Paths,
     pub(super) cgroup: Option<Parent>,
     pub(super) poller: Poller,
-    pub(super) listener: UnixListener,
     signals: Signals,
-    wake: Alarm,
-    /// What it was last set to.
-    wake_at: u64,
-    fence: KernelFence,
+    pub(super) ends: Ends,
+    pub(super) peers: Peers,
+    pub(super) attempts: Attempts,
+    trees: Trees,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
-    pub(super) own: Listed,
+    pub(super) own_user: Listed,
     /// What has been signed so far, over the lives of wardens.
     pub(super) seen: Seen,
-    pub(super) deadline_ns: u64,
-    pub(super) soft_ns: u64,
-    pub(super) soft_done: bool,
-    pub(super) living: BTreeMap<AttemptId, Attempt>,
-    pub(super) ended: BTreeMap<AttemptId, Ended>,
-    pub(super) tombstones: Tombstones,
-    pub(super) slots: HashMap<u32, AttemptId>,
-    pub(super) by_pid: HashMap<i32, AttemptId>,
-    pub(super) next_slot: u32,
-    pub(super) connections: BTreeMap<u32, Connection>,
-    pub(super) next_connection: u32,
-    pub(super) generation: u64,
     pub(super) leaving: bool,
-    pub(super) census: Census,
-    /// In this turn of the loop.
-    pub(super) census_taken: bool,
     /// More ended processes wait than one turn reaps.
-    pub(super) zombies_left: bool,
-    /// Empty by our knowledge, but the kernel still holds on to them.
-    stale_groups: Vec<PathBuf>,
-    pub(super) watch_limits_at: u64,
+    zombies_left: bool,
     /// Both the warden and its reaper hold it while they live.
     _lock: OwnedFd,
-}
-
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) report: AttemptReport,
-    /// To the newest agent.
-    pub(super) told: bool,
 }
 
 /// Never returns.
@@ -98,8 +73,8 @@ pub(crate) fn run(args: Args) -> ! {
 
 impl Warden {
     fn new(mut args: Args) -> io::Result<Warden> {
-        child::die_with_parent();
-        child::exit_if_orphaned(args.parent);
+        process::die_with_parent();
+        process::exit_if_orphaned(args.parent);
         // SAFETY: the reaper passed these descriptors on for the warden to own.
         let (lock, alarm) = unsafe {
             (
@@ -109,12 +84,12 @@ impl Warden {
         };
         // First of all: from here on it cannot outlive its lease, whatever happens.
         let fence = KernelFence::arm(args.deadline_ns, Alarm::inherited(alarm))?;
-        child::close_on_exec(args.lock_fd, true);
-        child::close_on_exec(args.fence_fd, true);
+        process::close_on_exec(args.lock_fd, true);
+        process::close_on_exec(args.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let restore = super::raise_limits(args.oom_score_adj);
-        args.max_attempts = args.max_attempts.min(super::room_for_attempts());
+        let restore = raise_limits(args.oom_score_adj);
+        args.max_attempts = args.max_attempts.min(room_for_attempts());
         let paths = Paths::new(&args.state_dir);
         Self::with(args, paths, restore, fence, lock)
     }
@@ -129,42 +104,26 @@ impl Warden {
     ) -> io::Result<Warden> {
         let poller = Poller::new()?;
         let signals = Signals::block()?;
-        let wake = Alarm::new()?;
-        let listener = listen(&paths)?;
-        poller.read(&listener, Source::Listener)?;
+        let ends = Ends::new(fence, args.deadline_ns, args.soft_ns)?;
+        let peers = Peers::new(&paths, &poller)?;
         poller.read(signals.fd(), Source::Signals)?;
-        poller.read(&wake, Source::Wake)?;
+        poller.read(ends.wake(), Source::Wake)?;
+        let cgroup = args.cgroup.take().map(Parent::new);
         Ok(Warden {
-            cgroup: args.cgroup.take().map(Parent::new),
+            trees: Trees::new(paths.runs(), cgroup.is_some()),
+            cgroup,
             seen: Seen::new(paths.seen()),
             paths,
             poller,
-            listener,
             signals,
-            wake,
-            wake_at: 0,
-            fence,
+            ends,
+            peers,
+            attempts: Attempts::default(),
             liveness: Liveness::new()?,
             restore,
-            own: Listed::new(rustix::process::geteuid().as_raw()),
-            deadline_ns: args.deadline_ns,
-            soft_ns: args.soft_ns,
-            soft_done: false,
-            living: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            tombstones: Tombstones::default(),
-            slots: HashMap::new(),
-            by_pid: HashMap::new(),
-            next_slot: 0,
-            connections: BTreeMap::new(),
-            next_connection: 0,
-            generation: 0,
+            own_user: Listed::new(rustix::process::geteuid().as_raw()),
             leaving: false,
-            census: Census::default(),
-            census_taken: false,
             zombies_left: false,
-            stale_groups: Vec::new(),
-            watch_limits_at: 0,
             _lock: lock,
             args,
         })
@@ -183,26 +142,24 @@ impl Warden {
     }
 
     fn done(&self) -> bool {
-        let unread = self
-            .connections
-            .values()
-            .any(|c| c.agent && (c.unread() > 0 || !self.ended.is_empty()));
-        self.leaving && self.living.is_empty() && !unread
+        let unacknowledged = self.attempts.ended_count() > 0;
+        let unread = self.peers.agent_has_unread(unacknowledged);
+        self.leaving && self.attempts.living_count() == 0 && !unread
     }
 
     pub(super) fn run_once(&mut self) -> io::Result<()> {
         self.arm()?;
         let sources = self.poller.wait()?;
-        self.census_taken = false;
+        self.trees.begin_turn();
         for source in sources {
             match source {
-                Source::Listener => self.accept(),
+                Source::Listener => self.peers.accept_all(&self.poller),
                 Source::Signals => self.on_signals(),
                 Source::Wake if self.zombies_left => self.reap(),
                 Source::Wake => {}
                 Source::Connection(number) => self.on_connection(number),
                 Source::Attempt(slot, channel) => {
-                    let Some(attempt) = self.slots.get(&slot).and_then(|id| self.living.get_mut(id)) else {
+                    let Some(attempt) = self.attempts.in_slot(slot) else {
                         continue;
                     };
                     let now = boottime_ns();
@@ -212,73 +169,53 @@ impl Warden {
                 }
             }
         }
-        self.tick()?;
-        self.send_notices();
+        self.tick();
+        self.peers.send_notices(&mut self.attempts, &self.poller);
         Ok(())
     }
 
     /// The session's deadline or the earliest hard end, `also` included: an attempt's counts from before its
     /// fork, since this process can be stopped right after it.
     pub(super) fn arm_fence(&mut self, also: Option<u64>) -> io::Result<()> {
-        let living = self.living.values().filter(|a| a.lifecycle.needs_hard_end());
+        let living = self.attempts.living().filter(|a| a.lifecycle.needs_hard_end());
         let hard_ends = living.filter_map(|a| a.request.hard_end_ns).chain(also);
-        self.fence.set(hard_ends.fold(self.deadline_ns, u64::min))
+        self.ends.arm_fence(hard_ends)
     }
 
     /// Sets both timers to what the state asks for.
     fn arm(&mut self) -> io::Result<()> {
         self.arm_fence(None)?;
         let now = boottime_ns();
-        let mut wake = if self.soft_done {
-            self.deadline_ns
-        } else {
-            self.soft_ns
-        };
         // Without an agent its progress waits for the next one.
-        let heard = self.connections.values().any(|c| c.open_for_notices);
-        for attempt in self.living.values() {
+        let heard = self.peers.anybody_listens();
+        let watch_limits_at = self.trees.watch_limits_at();
+        let of_attempt = |attempt: &Attempt| {
             let progress = attempt.tell_progress_at.filter(|_| heard);
-            let own = [attempt.lifecycle.next_wake(), progress];
-            wake = own
-                .into_iter()
-                .chain(attempt.resumes())
-                .flatten()
-                .fold(wake, u64::min);
-            if attempt.lifecycle.main_ended() {
-                wake = wake.min(now + LOOK_AGAIN);
-            }
-            if attempt.watches() {
-                wake = wake.min(self.watch_limits_at);
-            }
-        }
-        if !self.stale_groups.is_empty() {
-            wake = wake.min(now + 5 * LOOK_AGAIN);
-        }
-        if self.zombies_left {
-            wake = now;
-        }
-        // One that has passed is set again: that is what makes it be quiet.
-        if wake != self.wake_at || wake <= now {
-            self.wake.set(BootInstant(wake))?;
-            self.wake_at = wake;
-        }
-        Ok(())
+            let look = attempt.lifecycle.main_ended().then_some(now + LOOK_AGAIN);
+            let limits = attempt.watches().then_some(watch_limits_at);
+            let own = [attempt.lifecycle.next_wake(), progress, look, limits];
+            own.into_iter().chain(attempt.resumes()).flatten()
+        };
+        let stale = self.attempts.has_stale_groups().then_some(now + 5 * LOOK_AGAIN);
+        let zombies = self.zombies_left.then_some(now);
+        let all = self.attempts.living().flat_map(of_attempt);
+        self.ends.arm_wake(all.chain(stale).chain(zombies), now)
     }
 
-    fn tick(&mut self) -> io::Result<()> {
+    fn tick(&mut self) {
         let now = boottime_ns();
-        if !self.soft_done && now >= self.soft_ns {
-            self.soft_done = true;
+        if self.ends.soft_end_has_come(now) {
             log(format_args!(
                 "warden: the session's end is near: ending {} attempts",
-                self.living.len()
+                self.attempts.living_count()
             ));
             self.end_all_for_lease(now);
         }
-        self.watch_limits(now);
-        let ids: Vec<AttemptId> = self.living.keys().copied().collect();
-        for id in ids {
-            let Some(attempt) = self.living.get_mut(&id) else {
+        for (id, reason) in self.trees.beyond_limits(&mut self.attempts, now) {
+            self.ask(id, |_| Happened::Asked { reason, grace_ns: 0 });
+        }
+        for id in self.attempts.living_ids() {
+            let Some(attempt) = self.attempts.get_mut(id) else {
                 continue;
             };
             attempt.resume(&self.poller, now);
@@ -289,13 +226,12 @@ impl Warden {
                 self.look_for_empty(id);
             }
         }
-        self.stale_groups.retain(|group| cgroup::remove(group).is_err());
-        Ok(())
+        self.attempts.remove_groups();
     }
 
     /// SIGTERM to everything, and SIGKILL early enough that results can still be told.
     fn end_all_for_lease(&mut self, now: u64) {
-        let left = self.deadline_ns.saturating_sub(now);
+        let left = self.ends.deadline_ns().saturating_sub(now);
         let lead = (left / 4).min(SECOND / 2);
         let grace = left - lead;
         self.ask_all(|attempt| Happened::Asked {
@@ -306,7 +242,7 @@ impl Warden {
 
     /// Lets each living attempt know of something; answers how many there are.
     pub(super) fn ask_all(&mut self, happened: impl Fn(&Attempt) -> Happened) -> u32 {
-        let ids: Vec<AttemptId> = self.living.keys().copied().collect();
+        let ids = self.attempts.living_ids();
         for id in &ids {
             self.ask(*id, &happened);
         }
@@ -314,59 +250,37 @@ impl Warden {
     }
 
     pub(super) fn ask(&mut self, id: AttemptId, happened: impl Fn(&Attempt) -> Happened) {
-        if let Some(attempt) = self.living.get_mut(&id) {
+        if let Some(attempt) = self.attempts.get_mut(id) {
             let happened = happened(attempt);
             let act = attempt.lifecycle.next(boottime_ns(), happened);
             self.act(id, act);
         }
     }
 
-    pub(super) fn act(&mut self, id: AttemptId, act: Option<Act>) {
+    fn act(&mut self, id: AttemptId, act: Option<Act>) {
         let Some(act) = act else { return };
         if act == Act::End {
-            return self.end(id);
+            return self.attempts.finish(id, &self.poller);
         }
-        if act == Act::Kill
-            && let Some(attempt) = self.living.get(&id)
-        {
-            tree::kill_cgroup(attempt);
-        }
-        self.take_census();
-        let Some(attempt) = self.living.get(&id) else {
+        let Some(attempt) = self.attempts.get(id) else {
             return;
         };
+        if act == Act::Kill {
+            tree::kill_cgroup(attempt);
+        }
+        let census = self.trees.of(id, &self.attempts);
         match act {
-            Act::Terminate => tree::terminate(attempt, self.census.of(id)),
-            Act::Kill => tree::kill(attempt, self.census.of(id)),
+            Act::Terminate => tree::terminate(attempt, census),
+            Act::Kill => tree::kill(attempt, census),
             Act::ReportUnkillable => {
-                let pids = tree::members(attempt, self.census.of(id))
-                    .iter()
-                    .map(|s| s.pid)
-                    .collect();
+                let pids = tree::members(attempt, census).iter().map(|s| s.pid).collect();
                 log(format_args!(
                     "warden: the kernel cannot end attempt {id}: {pids:?}"
                 ));
-                self.tell(Event::Unkillable { id, pids });
+                self.peers.tell(Event::Unkillable { id, pids }, &self.poller);
             }
             Act::End => {}
         }
-    }
-
-    fn end(&mut self, id: AttemptId) {
-        let Some(attempt) = self.living.remove(&id) else {
-            return;
-        };
-        self.slots.remove(&attempt.slot);
-        self.by_pid.remove(&attempt.pid);
-        let group = attempt.cgroup().map(PathBuf::from);
-        let reaped = reap::one(attempt.pid);
-        let report = attempt.finish(reaped, &self.poller);
-        if let Some(group) = group
-            && cgroup::remove(&group).is_err()
-        {
-            self.stale_groups.push(group);
-        }
-        self.ended.insert(id, Ended { report, told: false });
     }
 
     fn on_signals(&mut self) {
@@ -380,5 +294,92 @@ impl Warden {
             });
         }
         self.reap();
+    }
+
+    /// The main process ended: was it the last one?
+    fn look_for_empty(&mut self, id: AttemptId) {
+        let census = self.trees.of(id, &self.attempts);
+        let Some(attempt) = self.attempts.get_mut(id) else {
+            return;
+        };
+        if tree::is_empty(attempt, census) {
+            let act = attempt.lifecycle.next(boottime_ns(), Happened::TreeEmpty);
+            self.act(id, act);
+        }
+    }
+
+    /// Finds main processes that ended, and reaps everything else; what is too much for one turn, in the next.
+    fn reap(&mut self) {
+        self.zombies_left = false;
+        for _ in 0..AT_ONCE {
+            let reap::Peek::Zombie(pid) = reap::peek() else {
+                return;
+            };
+            match self.attempts.of_main(pid) {
+                None => drop(reap::one(pid)),
+                Some(id) => {
+                    self.main_ended(id);
+                    if self.attempts.of_main(pid).is_some() {
+                        return self.reap_around_zombies();
+                    }
+                }
+            }
+        }
+        self.zombies_left = true;
+    }
+
+    /// Some main process stays a zombie until its tree is empty, and is all that a look at any child shows.
+    fn reap_around_zombies(&mut self) {
+        for pid in own_children() {
+            match self.attempts.of_main(pid) {
+                None => drop(reap::one(pid)),
+                Some(id) if reap::is_zombie(pid) => self.main_ended(id),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn main_ended(&mut self, id: AttemptId) {
+        let empty = self.trees.is_empty(id, &self.attempts);
+        let census = self.trees.of(id, &self.attempts);
+        let Some(attempt) = self.attempts.get_mut(id) else {
+            return;
+        };
+        if attempt.lifecycle.main_ended() {
+            return;
+        }
+        let mut act = attempt.lifecycle.next(boottime_ns(), Happened::MainEnded);
+        if empty {
+            act = attempt.lifecycle.next(boottime_ns(), Happened::TreeEmpty);
+        } else {
+            attempt.leftovers = tree::members(attempt, census).len() as u32;
+        }
+        self.act(id, act);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::Captive;
+    use super::*;
+
+    #[test]
+    fn a_flood_of_orphans_is_reaped_in_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut captive = Captive::new(dir.path()).unwrap();
+        let orphans: Vec<i32> = (0..AT_ONCE + 10)
+            // SAFETY: the child ends at once.
+            .map(|_| match unsafe { libc::fork() } {
+                0 => unsafe { libc::_exit(0) },
+                pid => pid,
+            })
+            .collect();
+        while !orphans.iter().all(|pid| reap::is_zombie(*pid)) {
+            std::thread::yield_now();
+        }
+        captive.warden.reap();
+        assert_eq!((own_children().len(), captive.warden.zombies_left), (10, true));
+        captive.warden.reap();
+        assert_eq!((own_children().len(), captive.warden.zombies_left), (0, false));
     }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use farmhand_warden::privsep::fuzzing::Captive as CaptiveHelper;
+use farmhand_warden::helper::fuzzing::Captive as CaptiveHelper;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 

@@ -6,21 +6,23 @@ use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::time::Duration;
 
-use super::child;
+use super::command::become_command;
+use super::failure::{fail, system};
 use super::plan::{InitReport, Plan, fd};
+use super::process::close_on_exec;
 use farmhand_os::reap::{self, Reaped};
 
 /// Never returns.
 pub(crate) fn run() -> ! {
     farmhand_os::process::name_process(c"farmhand-init");
-    child::close_on_exec(fd::START_ERROR, true);
-    child::close_on_exec(fd::STATUS, true);
-    child::close_on_exec(fd::SECRETS, true);
+    close_on_exec(fd::START_ERROR, true);
+    close_on_exec(fd::STATUS, true);
+    close_on_exec(fd::SECRETS, true);
     // SAFETY: these numbers were set up by the warden for this process alone.
     let (plan, mut status) = unsafe { (File::from_raw_fd(fd::PLAN), File::from_raw_fd(fd::STATUS)) };
     let plan: Plan = match whole(plan).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
         Ok(plan) => plan,
-        Err(error) => child::fail(child::system(
+        Err(error) => fail(system(
             farmhand_warden_client::wire::Stage::Isolation,
             "plan",
             &error,
@@ -30,9 +32,9 @@ pub(crate) fn run() -> ! {
     let signals = block_signals();
     // SAFETY: one thread.
     let command = match unsafe { farmhand_os::fork::fork() } {
-        Ok(0) => child::become_command(&plan, None),
+        Ok(0) => become_command(&plan, None),
         Ok(pid) => pid,
-        Err(error) => child::fail(child::system(
+        Err(error) => fail(system(
             farmhand_warden_client::wire::Stage::Isolation,
             "fork",
             &error,

@@ -12,9 +12,10 @@ use farmhand_core::definition::Command;
 use farmhand_policy::SECURE_PATH;
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
-use super::child::{self, search_path, system};
+use super::failure::{search_path, system};
 use super::memory::Memory;
 use super::plan::{Plan, Restore, fd};
+use super::process;
 
 /// Which step failed and why, in twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +184,7 @@ impl Setting {
     pub(crate) fn apply(&self) -> Result<(), Failed> {
         // SAFETY: this child leads no process group, so it cannot fail.
         unsafe { libc::setsid() };
-        child::reset_signals(self.restore.ignored);
+        process::reset_signals(self.restore.ignored);
         let unlimited = |limit: Option<u64>| limit.unwrap_or(libc::RLIM_INFINITY);
         let (current, maximum) = self.restore.open_files;
         let files = libc::rlimit {
@@ -300,7 +301,7 @@ impl Launch {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             }
             if let Some(parent) = parent {
-                child::exit_if_orphaned(parent);
+                process::exit_if_orphaned(parent);
             }
             if libc::chdir(self.cwd) != 0 {
                 return Failed::now(Step::Cwd);

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::child::{search_path, system};
+use super::failure::{refused, search_path, system};
 use farmhand_os::accounts::{self, Account, User};
 use farmhand_policy::{Policy, SECURE_PATH, UserRules};
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
@@ -22,12 +22,12 @@ pub(crate) fn find(name: &str) -> Result<User, StartFailure> {
 }
 
 /// Who this process is; a user without an entry, as in a container, is nobody to be told of.
-pub(crate) fn own() -> Option<User> {
+pub(crate) fn current_user() -> Option<User> {
     accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
 }
 
 /// This process's own numbers.
-pub(crate) fn own_account() -> Account {
+pub(crate) fn current_account() -> Account {
     Account {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
@@ -36,18 +36,18 @@ pub(crate) fn own_account() -> Account {
 
 /// # Errors
 /// When the node's policy does not let jobs run as this process's own user.
-pub(crate) fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
+pub(crate) fn current_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
     if *policy == Policy::OwnUser {
         return Ok(());
     }
     let uid = rustix::process::geteuid().as_raw();
-    let name = own().map_or_else(
+    let name = current_user().map_or_else(
         || format!("user {uid}"),
         |user| user.name.to_string_lossy().into_owned(),
     );
     policy.check(&name, uid, uid).map_err(|why| {
         let default = format!("{why}; the job may name another `user`, the policy a `default_user`");
-        refused(&name, &default)
+        refused(Stage::Policy, &name, &default)
     })
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn program(
 ///
 /// # Errors
 /// The same.
-pub(crate) fn own_program(
+pub(crate) fn program_of_current(
     policy: &Policy,
     request: &SpawnRequest,
     own: Option<&User>,
@@ -90,12 +90,6 @@ pub(crate) fn own_program(
     let limits = policy.limits(&[&name]);
     let program = program(&limits, &name, request)?;
     Ok((limits, program))
-}
-
-fn refused(name: &str, why: &str) -> StartFailure {
-    let mut failure = system(Stage::Policy, name, &io::Error::other(""));
-    failure.message = format!("{}: {why}", failure.message);
-    failure
 }
 
 /// What the policy says about this user, by the name that its number has first: another name does not get around it.
@@ -111,7 +105,7 @@ pub(crate) fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(),
     let own = rustix::process::geteuid().as_raw();
     policy
         .check(name, user.account.uid, own)
-        .map_err(|why| refused(name, &why))
+        .map_err(|why| refused(Stage::Policy, name, &why))
 }
 
 /// Makes the run directory the user's.
@@ -150,7 +144,7 @@ pub(crate) fn become_it(user: &User, name: &str) -> Result<(), StartFailure> {
     }
 }
 
-/// `NAME=value` of what a login sets, but for what the job names ituser.
+/// `NAME=value` of what a login sets, but for what the job names itself.
 pub(crate) fn environment(user: &User, named: impl Fn(&str) -> bool) -> Vec<CString> {
     let shell = CString::new(SHELL).unwrap_or_default();
     let values = [

@@ -7,62 +7,61 @@ use farmhand_core::definition::{ChildLimit, Isolation};
 use farmhand_core::document::millis;
 use rustix::process::Signal;
 
-use super::attempt::Attempt;
-use super::tree;
-use super::warden::Warden;
 use farmhand_os::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use farmhand_os::process::{self, Stat};
-use farmhand_warden_client::output::Stream;
-use farmhand_warden_client::wire::{AttemptId, ChildKill, KillWhy};
+use farmhand_warden_client::wire::{ChildKill, KillWhy, SpawnRequest};
 
 /// Kills kept for an agent that is away.
 const MAX_KEPT: usize = 64;
 
 /// What was ended of one attempt's children, and what is being ended.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
+pub(crate) struct Children {
     /// Asked politely, by process and start: SIGKILL is due then.
     asked: HashMap<(i32, u64), u64>,
     /// Not confirmed by an agent yet.
-    pub kept: Vec<ChildKill>,
+    kept: Vec<ChildKill>,
     /// Kills so far: the number of the next.
     count: u64,
     /// Up to which number the present agent has been told.
-    pub told: u64,
+    told: u64,
 }
 
-impl Ending {
+impl Children {
     /// The agent has written these down.
     pub(crate) fn confirmed(&mut self, up_to: u64) {
         self.kept.retain(|kill| kill.number > up_to);
     }
-}
 
-impl Attempt {
-    pub(super) fn watches_children(&self) -> bool {
-        self.lifecycle.needs_hard_end() && !self.request.child_limits.is_empty()
+    pub(crate) fn kept(&self) -> &[ChildKill] {
+        &self.kept
     }
-}
 
-impl Warden {
-    /// Called with a fresh census.
-    pub(super) fn watch_children(&mut self, id: AttemptId) {
+    /// There is another agent.
+    pub(crate) fn tell_anew(&mut self) {
+        self.told = 0;
+    }
+
+    /// What the agent is to be told now.
+    pub(crate) fn untold(&mut self) -> Vec<ChildKill> {
+        let told = std::mem::replace(&mut self.told, self.count);
+        self.kept.iter().filter(|k| k.number > told).cloned().collect()
+    }
+
+    /// Ends those of the tree that are beyond a limit; what was asked to end now.
+    pub(crate) fn end_beyond_limits(
+        &mut self,
+        main: i32,
+        request: &SpawnRequest,
+        members: &[Stat],
+    ) -> Vec<ChildKill> {
         let now = boottime_ns();
-        let Some(attempt) = self.living.get_mut(&id).filter(|a| a.watches_children()) else {
-            return;
-        };
-        let members = tree::members(attempt, self.census.of(id));
-        let main = attempt.pid;
-        let command = command(attempt, &members);
-        let grace = attempt
-            .request
-            .grace_ms
-            .saturating_mul(MILLISECOND)
-            .min(10 * SECOND);
-        let mut asked = HashMap::new();
+        let command = command(main, request, members);
+        let grace = request.grace_ms.saturating_mul(MILLISECOND).min(10 * SECOND);
+        let (mut asked, mut ended) = (HashMap::new(), Vec::new());
         for child in members.iter().filter(|m| m.pid != main && Some(m.pid) != command) {
             let key = (child.pid, child.start);
-            if let Some(kill_at) = attempt.children.asked.get(&key).copied() {
+            if let Some(kill_at) = self.asked.get(&key).copied() {
                 if now >= kill_at {
                     let _ = process::signal(child, Signal::KILL);
                 }
@@ -70,48 +69,42 @@ impl Warden {
                 continue;
             }
             let names = names(child.pid);
-            let broken = (attempt.request.child_limits.iter())
+            let broken = (request.child_limits.iter())
                 .filter(|limit| names.iter().any(|n| fits(n, &limit.name)))
                 .find_map(|limit| Some((limit.name.clone(), broken(limit, child, now)?)));
             if let Some((name, why)) = broken {
                 let _ = process::signal(child, Signal::TERM);
                 let _ = process::signal(child, Signal::CONT);
                 asked.insert(key, now.saturating_add(grace));
-                record(attempt, name, child.pid, why);
+                ended.push(self.record(name, child.pid, why));
             }
         }
         // Those that are gone are forgotten, so that this is bounded by the tree.
-        attempt.children.asked = asked;
+        self.asked = asked;
+        ended
+    }
+
+    fn record(&mut self, name: String, pid: i32, why: KillWhy) -> ChildKill {
+        self.count += 1;
+        let kill = ChildKill {
+            number: self.count,
+            name,
+            pid,
+            why,
+            wall_ms: wall_ms(),
+        };
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push(kill.clone());
+        }
+        kill
     }
 }
 
 /// The command's own process, where it is not the main one: below the init of a namespace, the first child.
-fn command(attempt: &Attempt, members: &[Stat]) -> Option<i32> {
-    (attempt.request.isolation == Isolation::Pid)
-        .then(|| {
-            (members.iter())
-                .filter(|m| m.ppid == attempt.pid)
-                .min_by_key(|m| m.start)
-                .map(|m| m.pid)
-        })
-        .flatten()
-}
-
-fn record(attempt: &mut Attempt, name: String, pid: i32, why: KillWhy) {
-    attempt.children.count += 1;
-    let kill = ChildKill {
-        number: attempt.children.count,
-        name,
-        pid,
-        why,
-        wall_ms: wall_ms(),
-    };
-    attempt
-        .output
-        .write(Stream::Agent, kill.wall_ms, format!("{kill}\n").as_bytes());
-    if attempt.children.kept.len() < MAX_KEPT {
-        attempt.children.kept.push(kill);
-    }
+fn command(main: i32, request: &SpawnRequest, members: &[Stat]) -> Option<i32> {
+    let below = members.iter().filter(|m| m.ppid == main);
+    let first = below.min_by_key(|m| m.start).map(|m| m.pid);
+    first.filter(|_| request.isolation == Isolation::Pid)
 }
 
 fn broken(limit: &ChildLimit, child: &Stat, now: u64) -> Option<KillWhy> {

@@ -8,11 +8,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use farmhand_core::definition::Isolation;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::child;
+use super::failure::{fail, system};
 use super::launch::{Failed, Launch, Setting};
 use super::memory::HeapWithheld;
 use super::plan::{Plan, fd};
+use super::{command, process};
 use farmhand_warden_client::death::cgroup::Entry;
+use farmhand_warden_client::wire::Stage;
 
 /// The warden's ends of a started attempt. All but `stdin` are readable, none blocks.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ pub(crate) fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) ->
         rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
     }
     let namespaces = if isolated { isolation() } else { 0 };
-    let prepared = child::prepared(plan);
+    let prepared = command::prepared(plan);
     let _without_heap = prepared.as_ref().map(|_| HeapWithheld::now());
     // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no code
     // that needs glibc's idea of its id, and execs or exits.
@@ -255,8 +257,8 @@ struct ForChild {
 impl ForChild {
     /// Without a byte of the heap, which this child may not have.
     fn become_prepared(&self, setting: &Setting, launch: &Launch, moves: Option<&Entry>) -> ! {
-        child::die_with_parent();
-        child::exit_if_orphaned(self.warden);
+        process::die_with_parent();
+        process::exit_if_orphaned(self.warden);
         let moved = moves.map_or(Ok(()), Entry::enter);
         self.number_descriptors(false);
         let failed = match moved.map_err(|error| Failed::cgroup(&error)) {
@@ -270,33 +272,29 @@ impl ForChild {
     }
 
     fn become_child(&self, plan: &Plan, isolated: bool, liveness: &Liveness, moves: Option<&Entry>) -> ! {
-        child::die_with_parent();
+        process::die_with_parent();
         if isolated {
             exit_if_orphaned_in_namespace(liveness);
         } else {
-            child::exit_if_orphaned(self.warden);
+            process::exit_if_orphaned(self.warden);
         }
         if let Some(error) = moves.and_then(|cgroup| cgroup.enter().err()) {
             self.number_descriptors(false);
-            child::fail(child::system(
-                farmhand_warden_client::wire::Stage::Cgroup,
-                "cgroup.procs",
-                &error,
-            ));
+            fail(system(Stage::Cgroup, "cgroup.procs", &error));
         }
         let namespaced = if isolated {
-            child::settle_in_namespace(self.identity)
+            command::settle_in_namespace(self.identity)
         } else {
             Ok(())
         };
         self.number_descriptors(isolated);
         if let Err(failure) = namespaced {
-            child::fail(failure);
+            fail(failure);
         }
         if isolated {
             exec_init(plan);
         }
-        child::become_command(plan, Some(self.warden))
+        command::become_command(plan, Some(self.warden))
     }
 
     /// Puts the descriptors where the child expects them and closes every other one.
@@ -329,9 +327,9 @@ impl ForChild {
             libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
         }
         if self.secrets {
-            child::close_on_exec(fd::SECRETS, !isolated);
+            process::close_on_exec(fd::SECRETS, !isolated);
         }
-        child::close_on_exec(fd::START_ERROR, !isolated);
+        process::close_on_exec(fd::START_ERROR, !isolated);
     }
 }
 
@@ -354,11 +352,7 @@ fn exit_if_orphaned_in_namespace(liveness: &Liveness) {
 fn exec_init(plan: &Plan) -> ! {
     let id = plan.request.id.to_string();
     let args = ["farmhand", "init", "--attempt", &id].map(|a| CString::new(a).unwrap_or_default());
-    let error = child::exec(c"/proc/self/exe", &args, &[]);
-    child::close_on_exec(fd::START_ERROR, true);
-    child::fail(child::system(
-        farmhand_warden_client::wire::Stage::Isolation,
-        "/proc/self/exe",
-        &error,
-    ))
+    let error = process::exec(c"/proc/self/exe", &args, &[]);
+    process::close_on_exec(fd::START_ERROR, true);
+    fail(system(Stage::Isolation, "/proc/self/exe", &error))
 }

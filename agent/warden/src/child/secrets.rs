@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use farmhand_core::redact::{SHORTEST, Secrets};
 
-use super::child::system;
+use super::failure;
 use super::plan::{Plan, fd};
 use farmhand_os::accounts::Account;
 use farmhand_policy::{Policy, SECURE_PATH, UserRules, matches, trusted};
@@ -54,9 +54,7 @@ pub(crate) fn deliver(
 }
 
 fn refused(entry: &str, why: &str) -> StartFailure {
-    let mut failure = system(Stage::Secret, entry, &io::Error::other(""));
-    failure.message = format!("{}: {why}", failure.message);
-    failure
+    failure::refused(Stage::Secret, entry, why)
 }
 
 fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use farmhand_core::redact::{Redactor, Secrets};
 
-use super::secrets;
+use super::child::secrets;
 use farmhand_warden_client::output::Stream;
 
 /// Of one attempt.
