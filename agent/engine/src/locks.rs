@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_core::flow::encode_name;
+use farmhand_os::files::if_missing;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -166,10 +167,7 @@ fn place(places: [&Path; 2], user: u32) -> Option<&Path> {
 
 /// Makes a directory that nobody else can change, or finds it.
 fn private(path: &Path, user: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    if_missing(DirBuilder::new().mode(0o700).create(path))?;
     let found = fs::symlink_metadata(path)?;
     if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
         return Ok(());

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultLimits {
-    /// How many processes an attempt may have at once.
     pub processes: Option<u32>,
     /// Bytes; a text such as "4GiB" in the file.
     #[serde(default, deserialize_with = "memory")]

@@ -16,19 +16,14 @@ const ANYBODY: &str = "*";
 pub enum Policy {
     /// No file is named: the agent's own user, and nobody else.
     OwnUser,
-    /// As the file says.
     Listed {
-        /// The policy's path, for messages.
         file: String,
         rules: Box<Rules>,
         /// The agent's own user, where it has no other rights: `*` does not mean it either.
         apart: Option<u32>,
     },
     /// The file cannot be used: nobody at all.
-    Unusable {
-        /// What is wrong with it.
-        why: String,
-    },
+    Unusable { why: String },
 }
 
 /// The file's content.
@@ -41,23 +36,16 @@ pub struct Rules {
     pub default_user: Option<String>,
     /// What holds for every user that has no table of its own, key by key.
     pub commands: Option<Vec<String>>,
-    /// As [`UserRules::env_keep`].
     pub env_keep: Option<Vec<String>>,
-    /// As [`UserRules::shell`].
     pub shell: Option<bool>,
-    /// As [`UserRules::flows`].
     pub flows: Option<bool>,
-    /// As [`UserRules::no_new_privs`].
     pub no_new_privs: Option<bool>,
-    /// As [`UserRules::secrets`].
     pub secrets: Option<Vec<String>>,
-    /// As [`UserRules::limits`].
     pub limits: Option<DefaultLimits>,
     /// Where jobs' secrets lie: one file each, for root alone.
     pub secrets_dir: Option<PathBuf>,
     /// What prints a secret whose name is its last argument, where there is no directory of them.
     pub secret_command: Option<Vec<String>>,
-    /// Users with a table of their own.
     #[serde(default)]
     pub user: BTreeMap<String, UserRules>,
 }

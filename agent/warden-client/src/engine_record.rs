@@ -12,9 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineRecord {
-    /// How the tasks of a flow ended.
     Tasks,
-    /// How the lines of a stream ended.
     Lines,
 }
 

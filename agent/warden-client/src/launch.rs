@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::process::Command;
@@ -22,19 +23,20 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A log longer than this is started anew.
 const LOG_MAX: u64 = 1 << 20;
 
-/// What a new warden is told.
-#[derive(Clone, Debug)]
+/// What a new warden is told: by its command line, which has the directory by itself and everything else as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Launch {
     /// Absolute.
+    #[serde(skip)]
     pub state_dir: PathBuf,
     pub serving: Serving,
     /// Of the node whose lease that is: an agent of another one cannot take the warden over.
     pub address: String,
     /// CLOCK_BOOTTIME: when the kernel kills the warden, and when it sends SIGTERM to everything.
     pub deadline_ns: u64,
-    /// When it sends SIGTERM to everything.
     pub soft_ns: u64,
     /// The `farmhand` binary; the running one when absent, even after it was replaced on disk.
+    #[serde(skip)]
     pub exe: Option<PathBuf>,
     /// Off: follow processes by descent only, as on machines without a writable cgroup v2.
     pub cgroup: bool,
@@ -114,18 +116,9 @@ impl Launch {
         let mut command = Command::new(&exe);
         command
             .arg0("farmhand")
-            .arg("reaper")
-            .arg("--state-dir")
-            .arg(&self.state_dir);
-        command.args(["--session", &self.serving.session.to_string()]);
-        command.args(["--incarnation", &self.serving.incarnation.to_string()]);
-        command.args(["--deadline", &self.deadline_ns.to_string()]);
-        command.args(["--soft", &self.soft_ns.to_string()]);
-        command.args(["--max-attempts", &self.max_attempts.to_string()]);
-        command.args(["--address", &self.address]);
-        if !self.cgroup {
-            command.arg("--no-cgroup");
-        }
+            .args(["reaper", "--state-dir"])
+            .arg(&self.state_dir)
+            .arg(serde_json::to_string(self).map_err(|e| not_started(e.into()))?);
         // The agent's environment holds credentials; a job's user may read a warden's under ptrace rules.
         command
             .env_clear()

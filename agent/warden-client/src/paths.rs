@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::helper;
 use crate::wire::AttemptId;
+use farmhand_os::files::if_there;
 use farmhand_os::removal;
 
 /// Where a warden and its attempts have their files.
@@ -97,12 +98,8 @@ impl Paths {
 
     /// Attempts that have a directory, in no order. Their output outlives the warden until somebody removes it.
     pub fn attempts_on_disk(&self) -> io::Result<Vec<AttemptId>> {
-        let entries = match fs::read_dir(self.runs()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
         let mut found = Vec::new();
-        for entry in entries {
+        for entry in if_there(fs::read_dir(self.runs()))?.into_iter().flatten() {
             let name = entry?.file_name();
             let parsed = name
                 .to_str()

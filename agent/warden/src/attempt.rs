@@ -346,28 +346,14 @@ impl Attempt {
     }
 
     fn ending(&mut self, reaped: Option<Reaped>) -> (Ending, Usage) {
-        if let Some(failure) = launch::told(&self.start_error, &self.request, &self.run_dir) {
+        if let Some(failure) = launch::why_not(&self.start_error, &self.request, &self.run_dir) {
             let usage = reaped.map(|r| r.usage).unwrap_or_default();
             return (Ending::StartFailed(failure), usage);
         }
         let (status, usage) = match (serde_json::from_slice::<InitReport>(&self.status), reaped) {
-            (Ok(told), _) => {
-                let InitReport {
-                    status,
-                    user_us,
-                    sys_us,
-                    max_rss_bytes,
-                    left,
-                } = told;
-                self.leftovers = self.leftovers.max(u32::from(left));
-                (
-                    status,
-                    Usage {
-                        user_us,
-                        sys_us,
-                        max_rss_bytes,
-                    },
-                )
+            (Ok(by_init), _) => {
+                self.leftovers = self.leftovers.max(u32::from(by_init.left));
+                (by_init.status, by_init.usage)
             }
             (Err(_), Some(reaped)) => (reaped.status, reaped.usage),
             // Nobody else reaps here; were it so, the command did not demonstrably succeed.

@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use bytes::{Buf, BytesMut};
 
 use super::poller::{Poller, Source};
+use farmhand_os::files::if_there;
 use farmhand_warden_client::paths::{Paths, SOCKET, named};
 use farmhand_warden_client::wire::frame::{self, FrameError};
 use farmhand_warden_client::wire::{FromAgent, FromWarden};
@@ -37,10 +38,7 @@ pub(crate) fn listen(paths: &Paths) -> io::Result<UnixListener> {
     // A socket address holds 108 bytes; this path is always short.
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}/{}", directory.as_fd().as_raw_fd(), SOCKET);
-    match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, &paths.private_dir())),
-        _ => {}
-    }
+    if_there(std::fs::remove_file(&path)).map_err(|e| named(e, &paths.private_dir()))?;
     let listener = UnixListener::bind(&path).map_err(|e| named(e, &paths.private_dir()))?;
     listener.set_nonblocking(true)?;
     Ok(listener)

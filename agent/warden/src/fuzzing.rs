@@ -7,13 +7,14 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::args::Args;
+use super::args::{Args, OfReaper};
 use super::attempts::Attempts;
 use super::child::Restore;
 use super::fence::KernelFence;
 use super::warden::Warden;
 use farmhand_os::alarm::Alarm;
 use farmhand_os::clock::{SECOND, boottime_ns};
+use farmhand_warden_client::Launch;
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::{AttemptId, Serving, SpawnRequest, Stage, StartFailure};
 
@@ -36,20 +37,13 @@ impl Captive {
     /// When there is no socket, timer or epoll for it.
     pub fn new(dir: &Path) -> io::Result<Self> {
         let deadline_ns = boottime_ns() + DAY;
+        let lease = (SERVING, String::new());
+        let mut launch = Launch::new(dir.to_owned(), lease, deadline_ns, deadline_ns);
+        // Every start is refused.
+        launch.max_attempts = 0;
         let args = Args {
-            state_dir: dir.to_owned(),
-            serving: SERVING,
-            address: String::new(),
-            deadline_ns,
-            soft_ns: deadline_ns,
-            // Every start is refused.
-            max_attempts: 0,
-            no_cgroup: true,
-            parent: 0,
-            oom_score_adj: 0,
-            lock_fd: -1,
-            fence_fd: -1,
-            cgroup: None,
+            launch,
+            of_reaper: OfReaper::default(),
         };
         let paths = Paths::new(dir);
         std::fs::create_dir_all(paths.private_dir())?;

@@ -6,13 +6,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::args::Args;
+use super::args::{Args, OfReaper};
 use super::child::process::close_on_exec;
 use super::log::log;
 use super::machine::protect_from_oom;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Args) -> ! {
 }
 
 fn reaper(args: &Args) -> io::Result<()> {
-    let paths = Paths::new(&args.state_dir);
+    let paths = Paths::new(&args.launch.state_dir);
     // Fails only for a group leader, which then has its own session already or was started by hand.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
@@ -57,7 +58,7 @@ fn reaper(args: &Args) -> io::Result<()> {
     }
     let cgroup = make_cgroup(args, &paths);
     let fence = Alarm::new()?;
-    fence.set(BootInstant(args.deadline_ns))?;
+    fence.set(BootInstant(args.launch.deadline_ns))?;
     let mut warden = start_warden(args, oom_score_adj, &lock, &fence, cgroup.as_deref())?;
     let pid = warden.id().cast_signed();
     lock::hold_for(&lock, &[std::process::id().cast_signed(), pid])?;
@@ -97,7 +98,7 @@ fn take_lock(args: &Args, paths: &Paths) -> io::Result<File> {
             return Ok(lock);
         }
         if boottime_ns() > give_up {
-            let dir = args.state_dir.display();
+            let dir = args.launch.state_dir.display();
             return Err(io::Error::other(format!(
                 "another warden or its reaper lives in {dir}"
             )));
@@ -106,9 +107,9 @@ fn take_lock(args: &Args, paths: &Paths) -> io::Result<File> {
     }
 }
 
-fn make_cgroup(args: &Args, paths: &Paths) -> Option<std::path::PathBuf> {
+fn make_cgroup(args: &Args, paths: &Paths) -> Option<PathBuf> {
     let _ = std::fs::remove_file(paths.cgroup_note());
-    if args.no_cgroup {
+    if !args.launch.cgroup {
         return None;
     }
     let made = cgroup::make_parent(paths).and_then(|cgroup| {
@@ -131,27 +132,24 @@ fn start_warden(
     oom_score_adj: i32,
     lock: &File,
     fence: &Alarm,
-    cgroup: Option<&std::path::Path>,
+    cgroup: Option<&Path>,
 ) -> io::Result<Child> {
+    let args = Args {
+        of_reaper: OfReaper {
+            pid: std::process::id().cast_signed(),
+            oom_score_adj,
+            lock_fd: lock.as_raw_fd(),
+            fence_fd: fence.as_raw_fd(),
+            cgroup: cgroup.map(Path::to_owned),
+        },
+        ..args.clone()
+    };
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("farmhand")
-        .arg("warden")
-        .arg("--state-dir")
-        .arg(&args.state_dir);
-    command.args(["--session", &args.serving.session.to_string()]);
-    command.args(["--incarnation", &args.serving.incarnation.to_string()]);
-    command.args(["--deadline", &args.deadline_ns.to_string()]);
-    command.args(["--soft", &args.soft_ns.to_string()]);
-    command.args(["--max-attempts", &args.max_attempts.to_string()]);
-    command.args(["--address", &args.address]);
-    command.args(["--parent", &std::process::id().to_string()]);
-    command.args(["--oom-score-adj", &oom_score_adj.to_string()]);
-    command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
-    command.args(["--fence-fd", &fence.as_raw_fd().to_string()]);
-    if let Some(cgroup) = cgroup {
-        command.arg("--cgroup").arg(cgroup);
-    }
+        .args(["warden", "--state-dir"])
+        .arg(&args.launch.state_dir)
+        .arg(serde_json::to_string(&args)?);
     // Both must have them; the warden makes them its own again.
     close_on_exec(lock.as_raw_fd(), false);
     close_on_exec(fence.as_raw_fd(), false);

@@ -61,10 +61,10 @@ impl Warden {
 
     /// Whether this is the lease that an agent wants to take over.
     fn serves(&self, expect: Option<Serving>, address: &str) -> Result<(), Refusal> {
-        let serving = self.args.serving;
-        if address != self.args.address {
+        let serving = self.launch.serving;
+        if address != self.launch.address {
             return Err(Refusal::WrongAddress {
-                address: self.args.address.clone(),
+                address: self.launch.address.clone(),
                 serving,
             });
         }
@@ -118,8 +118,8 @@ impl Warden {
         Identity {
             protocol: PROTOCOL,
             version: release::version().to_owned(),
-            serving: self.args.serving,
-            address: self.args.address.clone(),
+            serving: self.launch.serving,
+            address: self.launch.address.clone(),
             generation: self.peers.generation(),
             warden_pid: std::process::id().cast_signed(),
             reaper_pid,
@@ -129,7 +129,7 @@ impl Warden {
             running: self.attempts.living_count() as u32,
             ended: self.attempts.ended_count() as u32,
             shutting_down: self.leaving,
-            max_attempts: self.args.max_attempts,
+            max_attempts: self.launch.max_attempts,
         }
     }
 
@@ -204,7 +204,7 @@ impl Warden {
         if now >= self.ends.soft_ns() || request.hard_end_ns.is_some_and(|end| now + HARD_END_LEAD >= end) {
             return Err(Refusal::Ending);
         }
-        let max = self.args.max_attempts;
+        let max = self.launch.max_attempts;
         if self.attempts.living_count() + self.attempts.ended_count() >= max as usize {
             return Err(Refusal::Full {
                 what: "attempts".into(),

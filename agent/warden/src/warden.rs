@@ -25,6 +25,7 @@ use farmhand_os::process::own_children;
 use farmhand_os::reap;
 use farmhand_os::signal::Signals;
 use farmhand_policy::trust::Seen;
+use farmhand_warden_client::Launch;
 use farmhand_warden_client::death::cgroup::Parent;
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::*;
@@ -35,7 +36,7 @@ const LOOK_AGAIN: u64 = 20 * MILLISECOND;
 const AT_ONCE: usize = 256;
 
 pub(super) struct Warden {
-    pub(super) args: Args,
+    pub(super) launch: Launch,
     pub(super) paths: Paths,
     pub(super) cgroup: Option<Parent>,
     pub(super) poller: Poller,
@@ -74,23 +75,23 @@ pub(crate) fn run(args: Args) -> ! {
 impl Warden {
     fn new(mut args: Args) -> io::Result<Warden> {
         process::die_with_parent();
-        process::exit_if_orphaned(args.parent);
+        process::exit_if_orphaned(args.of_reaper.pid);
         // SAFETY: the reaper passed these descriptors on for the warden to own.
         let (lock, alarm) = unsafe {
             (
-                OwnedFd::from_raw_fd(args.lock_fd),
-                OwnedFd::from_raw_fd(args.fence_fd),
+                OwnedFd::from_raw_fd(args.of_reaper.lock_fd),
+                OwnedFd::from_raw_fd(args.of_reaper.fence_fd),
             )
         };
         // First of all: from here on it cannot outlive its lease, whatever happens.
-        let fence = KernelFence::arm(args.deadline_ns, Alarm::inherited(alarm))?;
-        process::close_on_exec(args.lock_fd, true);
-        process::close_on_exec(args.fence_fd, true);
+        let fence = KernelFence::arm(args.launch.deadline_ns, Alarm::inherited(alarm))?;
+        process::close_on_exec(args.of_reaper.lock_fd, true);
+        process::close_on_exec(args.of_reaper.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let restore = raise_limits(args.oom_score_adj);
-        args.max_attempts = args.max_attempts.min(room_for_attempts());
-        let paths = Paths::new(&args.state_dir);
+        let restore = raise_limits(args.of_reaper.oom_score_adj);
+        args.launch.max_attempts = args.launch.max_attempts.min(room_for_attempts());
+        let paths = Paths::new(&args.launch.state_dir);
         Self::with(args, paths, restore, fence, lock)
     }
 
@@ -104,11 +105,11 @@ impl Warden {
     ) -> io::Result<Warden> {
         let poller = Poller::new()?;
         let signals = Signals::block()?;
-        let ends = Ends::new(fence, args.deadline_ns, args.soft_ns)?;
+        let ends = Ends::new(fence, args.launch.deadline_ns, args.launch.soft_ns)?;
         let peers = Peers::new(&paths, &poller)?;
         poller.read(signals.fd(), Source::Signals)?;
         poller.read(ends.wake(), Source::Wake)?;
-        let cgroup = args.cgroup.take().map(Parent::new);
+        let cgroup = args.of_reaper.cgroup.take().map(Parent::new);
         Ok(Warden {
             trees: Trees::new(paths.runs(), cgroup.is_some()),
             cgroup,
@@ -125,14 +126,14 @@ impl Warden {
             leaving: false,
             zombies_left: false,
             _lock: lock,
-            args,
+            launch: args.launch,
         })
     }
 
     fn serve(&mut self) -> io::Result<()> {
         let _ = writeln!(io::stdout(), "ready");
         rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?;
-        let Serving { session, incarnation } = self.args.serving;
+        let Serving { session, incarnation } = self.launch.serving;
         log(format_args!("warden: serving session {session} ({incarnation})"));
         while !self.done() {
             self.run_once()?;

@@ -12,14 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     pub uid: u32,
-    /// The number of the user's own group.
     pub gid: u32,
 }
 
 /// A user as the machine's directory has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Numbers of the user and its group.
     pub account: Account,
     pub name: CString,
     pub home: CString,

@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod alarm;
 pub mod clock;
+pub mod files;
 pub mod fork;
 pub mod machine;
 pub mod memory;
@@ -10,6 +11,7 @@ pub mod open_beneath;
 pub mod path_hash;
 pub mod process;
 pub mod random;
+pub mod readable;
 pub mod reap;
 pub mod removal;
 pub mod signal;

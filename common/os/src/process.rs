@@ -210,7 +210,7 @@ fn environment_at(of: &Path, until: Instant) -> Vec<u8> {
 }
 
 /// The directories of a process's threads.
-fn threads(pid: i32) -> impl Iterator<Item = PathBuf> {
+pub fn threads(pid: i32) -> impl Iterator<Item = PathBuf> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     tasks.into_iter().flatten().flatten().map(|task| task.path())
 }

@@ -1,12 +1,12 @@
 //! Waiting for children without ever blocking, and without taking the status of one that must stay a zombie:
 //! its number is how its process group is addressed, and must not be given to another process meanwhile.
 
+use serde::{Deserialize, Serialize};
+
 /// What a process used until its end.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Microseconds in its own code.
     pub user_us: u64,
-    /// Microseconds in the kernel on its behalf.
     pub sys_us: u64,
     /// The most resident memory it ever had. 0 when that is not more than this process's own: so much every child is said to have
     /// had, because it began as a copy.

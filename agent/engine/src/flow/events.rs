@@ -61,7 +61,6 @@ pub(crate) struct Ended<'a> {
     pub duration_ms: Option<u64>,
     /// Nothing when it is not known.
     pub cpu_ms: Option<u64>,
-    /// Likewise.
     pub max_rss_bytes: Option<u64>,
     /// Who is to blame for a task that was skipped, up to the one that failed.
     pub blame: Vec<&'a str>,

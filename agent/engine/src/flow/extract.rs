@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use farmhand_core::flow::{Script, is_annotation};
-use rustix::event::{PollFd, PollFlags, poll};
+use farmhand_os::readable::is_readable;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const LONGEST: Duration = Duration::from_secs(10);
@@ -53,11 +53,7 @@ fn printed(child: &mut Child) -> Result<Vec<u8>, String> {
     if let Some(mut stdout) = child.stdout.take() {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let ready = poll(
-                &mut [PollFd::new(&stdout, PollFlags::IN)],
-                left.try_into().ok().as_ref(),
-            );
-            if ready == Ok(0) {
+            if !is_readable(&stdout, left) {
                 return Err(late());
             }
             let count = stdout.read(&mut buffer).map_err(failed)?;

@@ -18,7 +18,6 @@ pub struct Plan {
     pub cycles: Vec<Vec<String>>,
     /// Names that nobody provides, each once.
     pub missing: Vec<String>,
-    /// The tasks of the longest chain.
     pub critical_path: Vec<String>,
     /// The tasks that can run at once, level by level.
     pub levels: Vec<Vec<String>>,
@@ -36,7 +35,6 @@ pub struct PlannedTask {
     pub after: Vec<String>,
     /// Names that others can wait for besides its own.
     pub provides: Vec<String>,
-    /// What it can be chosen by.
     pub keywords: Vec<String>,
     /// Names of which it holds each alone while it runs.
     pub locks: Vec<String>,

@@ -18,7 +18,7 @@ use farmhand_core::definition::Command;
 use farmhand_core::flow::{Action, Direction};
 use farmhand_core::text::shell_word;
 use farmhand_os::process;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use farmhand_os::readable::is_readable;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -61,7 +61,6 @@ done"#;
 #[error("{} cannot be preloaded", library.display())]
 pub struct PreloadError {
     pub library: PathBuf,
-    /// What is wrong with it.
     pub why: String,
 }
 
@@ -268,13 +267,6 @@ impl Shell {
         reap(self.pid);
         why
     }
-}
-
-/// Whether it is within that time.
-fn is_readable(fd: impl AsFd, within: Duration) -> bool {
-    let time: Option<Timespec> = within.try_into().ok();
-    let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
-    !matches!(poll(&mut fds, time.as_ref()), Ok(0))
 }
 
 /// Waits for a shell that has ended or is about to.

@@ -15,7 +15,6 @@ const MAX: u64 = 64 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
     pub task: String,
-    /// The name that it says is ready.
     pub name: String,
 }
 

@@ -35,7 +35,6 @@ impl Record {
 pub struct Report {
     pub(crate) records: Vec<Record>,
     pub(crate) elapsed: Duration,
-    /// Whether it was told to stop.
     pub interrupted: bool,
     /// Why the engine gave up; none when it did not.
     pub trouble: Option<String>,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use farmhand_core::flow::{Direction, encode_name};
+use farmhand_os::files::if_there;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
@@ -111,7 +112,7 @@ impl RunDir {
         fs::write(noted, now).map_err(io)?;
         let record = path.join("record");
         if !resume {
-            remove(fs::remove_file(&record)).map_err(io)?;
+            if_there(fs::remove_file(&record)).map_err(io)?;
         }
         let dir = Self {
             record: Journal::open(&record).map_err(io)?,
@@ -134,7 +135,7 @@ impl RunDir {
             }
             fs::remove_dir_all(&deps)?;
         }
-        remove(fs::remove_dir_all(self.path.join("log")))?;
+        if_there(fs::remove_dir_all(self.path.join("log")))?;
         private().create(self.path.join("log"))
     }
 
@@ -256,15 +257,9 @@ fn temporary_path() -> io::Result<(PathBuf, bool)> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let base = own.filter(|d| d.is_dir()).unwrap_or_else(std::env::temp_dir);
     remove_old(&base, KEPT);
-    for _ in 0..100 {
-        let path = base.join(format!("{TEMPORARY}{}", uuid::Uuid::new_v4().simple()));
-        match private().create(&path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-            Ok(()) => return Ok((path, true)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
+    let path = base.join(format!("{TEMPORARY}{}", uuid::Uuid::new_v4().simple()));
+    private().create(&path)?;
+    Ok((path, true))
 }
 
 /// Removes the directories of this user's flows that failed longer ago than `kept`. Whatever cannot be read or removed stays.
@@ -314,13 +309,6 @@ fn open(path: &Path) -> io::Result<File> {
         .append(true)
         .mode(0o600)
         .open(path)
-}
-
-fn remove(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 fn failed(path: &Path, source: io::Error) -> RunDirError {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use farmhand_os::process::{self, Stat};
+use farmhand_os::process::{self, Stat, threads};
 
 /// A task all of whose processes sleep, at least one of them for a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,16 +80,6 @@ impl Asleep {
         }
         Some(())
     }
-}
-
-fn threads(pid: i32) -> Vec<PathBuf> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"));
-    entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .collect()
 }
 
 /// Nothing when it runs, or sleeps for something else.

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use farmhand_core::stream::ItemEnd;
-use farmhand_core::stream::MAX_LINE;
+use farmhand_core::stream::{ItemEnd, MAX_LINE};
+use farmhand_os::files::if_there;
 
 use crate::journal::Journal;
 
@@ -47,10 +47,7 @@ impl Place {
     /// When it cannot be made.
     pub(super) fn output(&self, worker: usize) -> io::Result<File> {
         let path = self.dir.join(format!("output.{worker}"));
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
+        if_there(std::fs::remove_file(&path))?;
         OpenOptions::new()
             .create_new(true)
             .read(true)

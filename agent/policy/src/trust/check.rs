@@ -15,26 +15,17 @@ pub enum Trust {
     /// No list of keys: definitions need no signature.
     Off,
     /// Definitions need a signature of one of these keys.
-    Keys {
-        /// The list's path, for messages.
-        file: String,
-        keys: Vec<PublicKey>,
-    },
+    Keys { file: String, keys: Vec<PublicKey> },
     /// The list cannot be used: nothing is executed.
-    Unusable {
-        /// What is wrong with it.
-        why: String,
-    },
+    Unusable { why: String },
 }
 
 /// A definition that a trusted key signed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vouched {
-    /// The job's name, as it was signed.
     pub job: String,
     /// Which of the job's signed definitions it is.
     pub serial: u64,
-    /// The definition, as it was signed.
     pub spec: JobSpec,
     pub key: String,
 }

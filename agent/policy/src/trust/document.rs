@@ -20,7 +20,6 @@ pub struct Document {
     pub job: String,
     /// Grows with every signature for the job; nodes refuse what is below the highest they have seen.
     pub serial: u64,
-    /// The definition, as `job.spec` stores it.
     pub spec: Value,
 }
 

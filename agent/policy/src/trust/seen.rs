@@ -3,11 +3,12 @@
 //! One line `SERIAL JOB` per job. Several wardens share the file: it is changed under a lock, by writing another beside it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use farmhand_os::files::{if_there, replace};
 use rustix::fs::{FlockOperation, flock};
 
 use super::refused::Refused;
@@ -121,12 +122,11 @@ impl Seen {
     }
 
     fn refresh(&mut self) -> io::Result<()> {
-        let version = match std::fs::metadata(&self.path) {
-            Ok(m) if m.len() > LONGEST => return Err(io::Error::other("it is too long")),
-            Ok(m) => Some((m.ino(), m.len(), m.mtime_nsec() ^ (m.mtime() << 30))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(e),
-        };
+        let found = if_there(std::fs::metadata(&self.path))?;
+        if found.as_ref().is_some_and(|m| m.len() > LONGEST) {
+            return Err(io::Error::other("it is too long"));
+        }
+        let version = found.as_ref().map(version);
         if version == self.read && (version.is_some() || self.known.is_empty()) {
             return Ok(());
         }
@@ -150,22 +150,13 @@ impl Seen {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
         let text: String = self.known.iter().map(|(job, n)| format!("{n} {job}\n")).collect();
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        if let Some(dir) = self.path.parent() {
-            File::open(dir)?.sync_all()?;
-        }
-        let m = file.metadata()?;
-        self.read = Some((m.ino(), m.len(), m.mtime_nsec() ^ (m.mtime() << 30)));
+        let file = replace(&self.path, text.as_bytes())?;
+        self.read = Some(version(&file.metadata()?));
         Ok(())
     }
+}
+
+fn version(of: &Metadata) -> (u64, u64, i64) {
+    (of.ino(), of.len(), of.mtime_nsec() ^ (of.mtime() << 30))
 }

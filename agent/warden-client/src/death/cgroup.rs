@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 
 use crate::paths::{Paths, named};
 use crate::wire::AttemptId;
+use farmhand_os::files::{if_missing, if_there};
 use farmhand_os::path_hash::path_hash;
 use farmhand_os::process::read_small;
 
@@ -63,10 +64,7 @@ pub(crate) fn parent_name(paths: &Paths) -> String {
 pub fn make_parent(paths: &Paths) -> io::Result<PathBuf> {
     let base = base().ok_or_else(|| io::Error::other("no cgroup v2 is mounted"))?;
     let parent = base.path.join(parent_name(paths));
-    match fs::create_dir(&parent) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e, &parent)),
-        _ => {}
-    }
+    if_missing(fs::create_dir(&parent)).map_err(|e| named(e, &parent))?;
     let outcome = usable(&parent);
     if outcome.is_err() {
         let _ = fs::remove_dir(&parent);
@@ -89,10 +87,7 @@ fn usable(parent: &Path) -> io::Result<()> {
         .open(&kill)
         .map_err(|e| named(e, &kill))?;
     let probe = parent.join("probe");
-    match fs::create_dir(&probe) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e, &probe)),
-        _ => {}
-    }
+    if_missing(fs::create_dir(&probe)).map_err(|e| named(e, &probe))?;
     let entered = farmhand_os::fork::in_child(|| fs::write(probe.join("cgroup.procs"), "0").is_ok());
     // The probing child is reaped, but the kernel may take a moment to let go of it.
     let _ = remove_soon(&probe);
@@ -105,16 +100,11 @@ fn usable(parent: &Path) -> io::Result<()> {
 /// Removes a cgroup and those a job made below it. Fails while anything is in it.
 pub fn remove(path: &Path) -> io::Result<()> {
     // Most have none below them, and to list one is most of the work.
-    match fs::remove_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(_) => {}
-        Ok(()) => return Ok(()),
+    if if_there(fs::remove_dir(path)).is_err() {
+        remove_below(path)?;
+        if_there(fs::remove_dir(path))?;
     }
-    remove_below(path)?;
-    match fs::remove_dir(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// However deep a job nested them: one is open at a time.
@@ -154,10 +144,7 @@ pub fn remove_soon(path: &Path) -> io::Result<()> {
 
 /// SIGKILL for everything in a cgroup and below, atomically with respect to fork.
 pub fn kill(path: &Path) -> io::Result<()> {
-    match fs::write(path.join("cgroup.kill"), "1") {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    if_there(fs::write(path.join("cgroup.kill"), "1")).map(drop)
 }
 
 /// Whether any live process is in a cgroup or below it. One that cannot be read counts as populated; one that is gone does not.

@@ -14,6 +14,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::paths::{Paths, named};
+use farmhand_os::files::if_there;
 use farmhand_os::process;
 
 fn whole_file(kind: libc::c_int) -> libc::flock {
@@ -97,10 +98,9 @@ fn take(file: &File, path: &Path) -> io::Result<bool> {
 
 /// Whether a reaper or warden lives.
 pub fn is_held(path: &Path) -> io::Result<bool> {
-    let file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(named(e, path)),
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let Some(file) = if_there(opened).map_err(|e| named(e, path))? else {
+        return Ok(false);
     };
     let mut lock = whole_file(libc::F_WRLCK);
     // SAFETY: the descriptor is open and the pointer valid for the call.

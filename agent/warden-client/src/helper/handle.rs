@@ -50,7 +50,6 @@ pub struct Helper {
 /// What was found where a warden may live.
 #[derive(Debug)]
 pub enum LocatedWarden {
-    /// A connection to the warden that lives there.
     Living(UnixStream),
     /// Certainly nobody lives.
     Nobody,

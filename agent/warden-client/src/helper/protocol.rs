@@ -13,7 +13,6 @@ use crate::wire::{AttemptId, Serving};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     pub state_dir: PathBuf,
-    /// What [`Request::File`] may be about.
     pub files: Files,
 }
 
@@ -28,31 +27,21 @@ pub enum Purpose {
     /// The database's URL, as a systemd credential.
     Database,
     DatabasePassword,
-    /// The certificates that the database's server is verified with.
     DatabaseRoot,
-    /// The certificate that the agent shows to the database.
     DatabaseCertificate,
     DatabaseKey,
-    /// The password of the login that touches users' tables.
     RowsDatabasePassword,
-    /// The certificates that its server is verified with.
     RowsDatabaseRoot,
-    /// The certificate that is shown for it.
     RowsDatabaseCertificate,
     RowsDatabaseKey,
-    /// The password of the login that changes definitions.
     DefinitionsDatabasePassword,
-    /// The certificates that its server is verified with.
     DefinitionsDatabaseRoot,
-    /// The certificate that is shown for it.
     DefinitionsDatabaseCertificate,
     DefinitionsDatabaseKey,
     /// The certificate of the API and the page.
     Certificate,
     CertificateKey,
-    /// The password of the mail server.
     MailPassword,
-    /// The URL that takes signs of life.
     Ping,
 }
 
@@ -60,18 +49,12 @@ pub enum Purpose {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// A connection to the living warden.
     Connect,
-    /// A new warden, and a connection to it.
     Start {
         serving: Serving,
-        /// The node whose lease that is.
         address: String,
-        /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
-        /// When it sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
-        /// How many attempts it holds at most, running or not yet acknowledged.
         max_attempts: u32,
     },
     /// SIGKILL for a warden that it handed a connection of over.
@@ -96,7 +79,6 @@ pub enum Request {
     },
     /// The file of the agent's own for this purpose, named when it was root.
     File {
-        /// What the file is read for.
         purpose: Purpose,
     },
 }
@@ -123,20 +105,16 @@ pub enum Reply {
     NoAnswer,
     /// A reaper lives but no warden listens.
     Busy,
-    /// Neither reaper nor warden lives any more.
     Gone {
         gone: Gone,
     },
     /// With the open file; without one there is none yet.
     Record,
-    /// The file's content.
     Text {
         text: String,
     },
     Done,
-    /// What was asked is not done.
     Failed {
-        /// What went wrong, as a sentence.
         why: String,
     },
 }

@@ -10,22 +10,16 @@ use super::write::{HEADER, MAX_PAYLOAD, Stream, segment_path};
 /// What a reader of output comes upon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A piece of output.
     Chunk {
         /// Of the first byte in all the command wrote, both streams counted together.
         position: u64,
-        /// The stream that it was written to.
         stream: Stream,
         /// When the warden read it, in milliseconds since 1970.
         at_ms: i64,
         bytes: Vec<u8>,
     },
     /// So many bytes from `position` on are not in the files any more, or never were.
-    Dropped {
-        /// Where the gap begins.
-        position: u64,
-        bytes: u64,
-    },
+    Dropped { position: u64, bytes: u64 },
 }
 
 impl Item {

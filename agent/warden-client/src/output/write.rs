@@ -27,9 +27,7 @@ pub(crate) const MIN_LOCAL: u64 = 64 << 10;
 /// Which stream a piece of output is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// Standard output.
     Stdout = 1,
-    /// Standard error.
     Stderr = 2,
     /// What the warden itself has to say in between.
     Agent = 3,

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::bounds::Bounds;
 use crate::paths::{Paths, named};
+use farmhand_os::files::if_there;
 
 /// Makes what is missing. The private directory must be ours alone.
 pub fn prepare(paths: &Paths) -> io::Result<()> {
@@ -63,11 +64,12 @@ pub(super) fn give_to_group(state_dir: &Path, reader: Option<u32>) -> io::Result
         if !regroup(&dir, gid, dir_mode)? {
             continue;
         }
-        for entry in unless_gone(fs::read_dir(&dir))?.into_iter().flatten() {
-            let Some(entry) = unless_gone(entry)? else {
+        // Attempts end and are removed meanwhile.
+        for entry in if_there(fs::read_dir(&dir))?.into_iter().flatten() {
+            let Some(entry) = if_there(entry)? else {
                 continue;
             };
-            let file_type = unless_gone(entry.file_type())?;
+            let file_type = if_there(entry.file_type())?;
             if file_type.is_some_and(|found| found.is_file()) {
                 regroup(&entry.path(), gid, file_mode)?;
             }
@@ -93,14 +95,6 @@ fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
         Ok(true)
     };
     given().map_err(|e| named(e, path))
-}
-
-/// Attempts end and are removed meanwhile.
-fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! and what the agent says about the same things then does not count.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::paths::{Paths, named};
 use crate::wire::{Refusal, SpawnRequest};
 use farmhand_os::accounts::Account;
+use farmhand_os::files::{if_there, replace};
 use farmhand_policy::Policy;
 
 /// What an agent without rights is held to. A warden may be older than its agent: fields are only added, with a default.
@@ -32,12 +33,9 @@ impl Bounds {
     /// They cannot be read: then nothing may start.
     pub fn now(paths: &Paths) -> io::Result<Option<Bounds>> {
         let file = paths.bounds();
-        let text = match fs::read(&file) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|e| named(e, &file))?,
-        };
-        let bounds = serde_json::from_slice(&text).map_err(|e| named(e.into(), &file))?;
-        Ok(Some(bounds))
+        let text = if_there(fs::read(&file)).map_err(|e| named(e, &file))?;
+        let bounds = text.map(|text| serde_json::from_slice(&text)).transpose();
+        bounds.map_err(|e| named(e.into(), &file))
     }
 
     /// As they are now, for whoever is `held` to them.
@@ -58,11 +56,9 @@ impl Bounds {
     /// # Errors
     /// When they cannot be kept.
     pub fn write(&self, paths: &Paths) -> io::Result<()> {
-        let (file, new) = (paths.bounds(), paths.bounds().with_extension("new"));
-        let mut out = fs::File::create(&new).map_err(|e| named(e, &new))?;
-        out.write_all(&serde_json::to_vec(self)?)?;
-        out.sync_all()?;
-        fs::rename(&new, &file).map_err(|e| named(e, &file))
+        let file = paths.bounds();
+        let written = replace(&file, &serde_json::to_vec(self)?);
+        written.map(drop).map_err(|e| named(e, &file))
     }
 
     /// # Errors

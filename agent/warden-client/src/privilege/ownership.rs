@@ -2,12 +2,12 @@
 //! gives a directory to a group.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use farmhand_policy::{only_roots, trusted};
 
 use crate::paths::Paths;
+use farmhand_os::files::if_there;
 
 /// # Errors
 /// What others than root could change, and how to fix that.
@@ -41,10 +41,8 @@ pub(super) fn check(state_dir: &Path) -> Result<(), String> {
 /// Whether there is such a directory.
 fn belongs_to_us(path: &Path) -> Result<bool, String> {
     let shown = path.display();
-    let found = match fs::symlink_metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other.map_err(|e| format!("{shown}: {e}"))?,
-    };
+    let found = if_there(fs::symlink_metadata(path)).map_err(|e| format!("{shown}: {e}"))?;
+    let Some(found) = found else { return Ok(false) };
     if found.is_symlink() {
         return Err(format!(
             "{shown} is a link; put the directory itself there, or name the one it leads to with --state-dir"

@@ -27,7 +27,6 @@ const EVENTS: usize = 16 * 1024;
 /// What arrives without being asked for.
 #[derive(Debug)]
 pub enum Notice {
-    /// Something happened that was not asked for.
     Event(Event),
     /// The last notice. The tree may be alive: see [`WardenClient::proof`].
     Gone,
@@ -143,14 +142,8 @@ impl WardenClient {
 
     /// SIGTERM now, SIGKILL after `grace` at the latest.
     pub async fn kill(&self, id: AttemptId, grace: Duration, reason: KillReason) -> Result<(), WardenError> {
-        match self
-            .ask(Request::Kill {
-                id,
-                grace_ms: millis(grace),
-                reason,
-            })
-            .await?
-        {
+        let grace_ms = millis(grace);
+        match self.ask(Request::Kill { id, grace_ms, reason }).await? {
             Reply::Killing { .. } => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -158,13 +151,8 @@ impl WardenClient {
 
     /// As [`Self::kill`], for every attempt; answers how many live.
     pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<u32, WardenError> {
-        match self
-            .ask(Request::KillAll {
-                grace_ms: millis(grace),
-                reason,
-            })
-            .await?
-        {
+        let grace_ms = millis(grace);
+        match self.ask(Request::KillAll { grace_ms, reason }).await? {
             Reply::Killing { attempts } => Ok(attempts),
             other => Err(unexpected(&other)),
         }
@@ -172,10 +160,7 @@ impl WardenClient {
 
     /// Lets the warden forget an ended attempt; `remove` deletes its directory: output and run directory.
     pub async fn ack(&self, id: AttemptId, remove: bool) -> Result<(), WardenError> {
-        match self.ask(Request::Ack { id }).await? {
-            Reply::Acked => {}
-            other => return Err(unexpected(&other)),
-        }
+        self.acked(Request::Ack { id }).await?;
         if remove {
             let paths = self.inner.proof.paths();
             // Here and not in the warden, which has one thread.
@@ -187,15 +172,16 @@ impl WardenClient {
 
     /// Children's ends up to this number are written down.
     pub async fn heard(&self, id: AttemptId, kills: u64) -> Result<(), WardenError> {
-        match self.ask(Request::Heard { id, kills }).await? {
-            Reply::Acked => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.acked(Request::Heard { id, kills }).await
     }
 
     /// Has the serials of these definitions noted, where a trusted key signed them.
     pub async fn note(&self, trusted_keys: PathBuf, signed: Vec<Signed>) -> Result<(), WardenError> {
-        match self.ask(Request::Note { trusted_keys, signed }).await? {
+        self.acked(Request::Note { trusted_keys, signed }).await
+    }
+
+    async fn acked(&self, request: Request) -> Result<(), WardenError> {
+        match self.ask(request).await? {
             Reply::Acked => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -223,12 +209,8 @@ impl WardenClient {
 
     /// Kills everything and lets the warden leave when all ends are acknowledged or this connection closes.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), WardenError> {
-        match self
-            .ask(Request::Shutdown {
-                grace_ms: millis(grace),
-            })
-            .await?
-        {
+        let grace_ms = millis(grace);
+        match self.ask(Request::Shutdown { grace_ms }).await? {
             Reply::ShuttingDown => Ok(()),
             other => Err(unexpected(&other)),
         }

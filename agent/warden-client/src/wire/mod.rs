@@ -95,7 +95,6 @@ pub enum Request {
     Hold,
     /// Makes this connection the agent's; an older one is cut off first.
     Hello {
-        /// The version of this format that the agent speaks.
         protocol: u32,
         agent_pid: i32,
         /// Refused with [`Refusal::WrongLife`] when the warden serves another.
@@ -110,36 +109,26 @@ pub enum Request {
         /// When the warden sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
     },
-    /// Starts an attempt.
     Spawn(Box<SpawnRequest>),
     /// "This attempt never starts here", kept before the answer is sent.
     Forbid {
-        /// The attempt that must not start.
         id: AttemptId,
     },
-    /// Ends an attempt.
     Kill {
         id: AttemptId,
-        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
-        /// What its result says about why.
         reason: KillReason,
     },
-    /// Ends every attempt.
     KillAll {
-        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
-        /// What their results say about why.
         reason: KillReason,
     },
     /// The warden may forget an ended attempt. Its directory stays: the agent removes it.
     Ack {
-        /// The attempt whose end is written down.
         id: AttemptId,
     },
     /// Children's ends up to this number are written down; the warden may forget them.
     Heard {
-        /// The attempt whose children were ended.
         id: AttemptId,
         /// The number of the last of them that is written down.
         kills: u64,
@@ -151,14 +140,11 @@ pub enum Request {
     },
     /// Definitions that the node has seen: their serials are noted where a trusted key signed them.
     Note {
-        /// The list of keys that the node trusts.
         trusted_keys: PathBuf,
-        /// The definitions, with their signatures.
         signed: Vec<Signed>,
     },
     /// Spawns nothing more, kills everything, and leaves once all is reported.
     Shutdown {
-        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
     },
 }
@@ -167,36 +153,29 @@ pub enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
-    /// The warden introduces itself.
     Identity(Identity),
-    /// What holds now.
     Deadline {
         /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
         /// When it sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
     },
-    /// The attempt runs.
     Spawned {
         pid: i32,
         /// It had been started by an earlier request.
         already: bool,
     },
-    /// The attempt will never start here.
     Forbidden,
     /// [`Request::Forbid`] came too late.
     AlreadyStarted {
-        /// How far the attempt has come.
         state: State,
     },
     /// The kill is under way; the end arrives as [`Event::Exited`].
     Killing {
-        /// How many attempts are being ended.
         attempts: u32,
     },
     /// It is forgotten or noted, as was asked.
     Acked,
-    /// The attempts that were asked for.
     List(Listing),
     /// It starts nothing more and leaves once all is reported.
     ShuttingDown,
@@ -205,25 +184,20 @@ pub enum Reply {
 /// The warden introduces itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
-    /// The version of the format that it speaks.
     pub protocol: u32,
-    /// The release that it is of.
     pub version: String,
     pub serving: Serving,
-    /// Of the node whose lease that is.
     pub address: String,
     /// Counts hellos; 0 before the first.
     pub generation: u64,
     pub warden_pid: i32,
     /// Read anew for every answer: it changes when the reaper is gone.
     pub reaper_pid: i32,
-    /// When the kernel kills it, in nanoseconds of CLOCK_BOOTTIME.
     pub deadline_ns: u64,
     /// When it sends SIGTERM to everything, on the same clock.
     pub soft_ns: u64,
     /// Where attempts have a cgroup; `None`: processes are followed by descent only.
     pub cgroup: Option<String>,
-    /// How many attempts have not ended.
     pub running: u32,
     /// How many have ended and are not acknowledged.
     pub ended: u32,
@@ -262,23 +236,14 @@ pub enum Event {
         id: AttemptId,
         /// Its newest checkpoint; none when it has only shown signs of life.
         checkpoint: Option<String>,
-        /// When it said so, in milliseconds since 1970.
         wall_ms: i64,
     },
     /// A child went over its limit. Told to every new agent until it says [`Request::Heard`].
-    ChildKilled {
-        /// The attempt whose child it was.
-        id: AttemptId,
-        /// Which child, and what it exceeded.
-        kill: ChildKill,
-    },
+    ChildKilled { id: AttemptId, kill: ChildKill },
     /// Processes of an attempt do not end by SIGKILL.
     Unkillable { id: AttemptId, pids: Vec<i32> },
     /// A newer agent took over. The last message on this connection.
-    Superseded {
-        /// The count of hellos that the newer agent's makes.
-        generation: u64,
-    },
+    Superseded { generation: u64 },
 }
 
 /// A request with its number, which the reply carries too.
@@ -293,12 +258,9 @@ pub struct FromAgent {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWarden {
-    /// The answer to a request.
     Reply {
         seq: u64,
-        /// What was done, or why nothing was.
         result: Result<Reply, Refusal>,
     },
-    /// Something happened that was not asked for.
     Event(Event),
 }

@@ -40,7 +40,6 @@ pub struct SpawnRequest {
     /// `/dev/null` when absent; at most [`MAX_STDIN`] bytes.
     #[serde(with = "hex_bytes")]
     pub stdin: Option<Vec<u8>>,
-    /// What the kernel or the warden holds it to.
     pub limits: Limits,
     /// From exec to SIGTERM.
     pub timeout_ms: Option<u64>,
@@ -48,13 +47,11 @@ pub struct SpawnRequest {
     pub grace_ms: u64,
     /// The kernel kills the warden, and so everything, if the attempt has not been killed by then.
     pub hard_end_ns: Option<u64>,
-    /// How its processes are kept together.
     pub isolation: Isolation,
     /// Bytes of output kept in the state directory.
     pub output_local: u64,
     /// Silence for so long on the progress descriptor ends the attempt.
     pub progress_timeout_ms: Option<u64>,
-    /// What children that the command registers are held to.
     pub child_limits: Vec<ChildLimit>,
     /// Not looked at; an adopting agent gets it back in [`super::AttemptReport::extra`].
     pub extra: serde_json::Value,
@@ -63,13 +60,10 @@ pub struct SpawnRequest {
 /// A claimed run as the database gave it, with what the agent adds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The run, as its claim returned it.
     pub claimed: Claimed,
     pub address: String,
     pub session: i64,
-    /// The number of its slot on the node.
     pub slot: u32,
-    /// CLOCK_BOOTTIME nanoseconds.
     pub claim_sent_ns: u64,
     /// By the database's clock.
     pub now: jiff::Timestamp,

@@ -30,11 +30,8 @@ pub struct AttemptReport {
     /// Killed, but the kernel cannot end it: stays held, and is an alert.
     pub unkillable: bool,
     pub pid: i32,
-    /// When it was started, in milliseconds since 1970.
     pub started_wall_ms: i64,
-    /// The same in nanoseconds of CLOCK_BOOTTIME.
     pub started_ns: u64,
-    /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
     /// Not confirmed by any agent yet.
     pub child_kills: Vec<ChildKill>,
@@ -55,7 +52,6 @@ pub enum Ending {
         /// Whether it left a core dump.
         core: bool,
     },
-    /// The command never ran.
     StartFailed(StartFailure),
 }
 
@@ -67,9 +63,7 @@ pub struct StartFailure {
     pub subject: String,
     /// 0 when no system call failed (no such user).
     pub errno: i32,
-    /// For people: what happened to what.
     pub message: String,
-    /// What a shell would have exited with.
     pub exit_code: i32,
 }
 
@@ -78,9 +72,7 @@ pub struct StartFailure {
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     Cgroup,
-    /// Making the namespaces that it asked for.
     Isolation,
-    /// Finding the user, who does not exist.
     NoSuchUser,
     /// The user exists, but this warden may not become it.
     User,
@@ -90,9 +82,7 @@ pub enum Stage {
     Signature,
     /// A secret that the job names cannot be had here.
     Secret,
-    /// Giving the run directory to its user.
     RunDir,
-    /// Entering the working directory.
     Cwd,
     Limits,
     Nice,
@@ -103,17 +93,12 @@ pub enum Stage {
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptResult {
-    /// How the command's own process ended.
     pub ending: Ending,
     /// Set when the warden ended it, whatever status it then left.
     pub killed: Option<KillReason>,
-    /// When it was started, in milliseconds since 1970.
     pub started_wall_ms: i64,
-    /// When it had ended, in milliseconds since 1970.
     pub ended_wall_ms: i64,
-    /// When it was started, in nanoseconds of CLOCK_BOOTTIME.
     pub started_ns: u64,
-    /// When it had ended, in nanoseconds of CLOCK_BOOTTIME.
     pub ended_ns: u64,
     /// Of the whole tree where there is a cgroup, else of what the command waited for.
     pub user_us: u64,
@@ -123,7 +108,6 @@ pub struct AttemptResult {
     pub max_rss_bytes: u64,
     /// Processes that outlived the main one and were ended; in a PID namespace 1, however many they were.
     pub leftovers: u32,
-    /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
     /// How much it wrote, and what of that was kept.
     pub output: OutputStats,
@@ -185,11 +169,9 @@ pub struct OutputStats {
 pub struct ChildKill {
     /// Counts the attempt's kills, from 1.
     pub number: u64,
-    /// The name by which the job limits it.
     pub name: String,
     pub pid: i32,
     pub why: KillWhy,
-    /// When it was ended, in milliseconds since 1970.
     pub wall_ms: i64,
 }
 
@@ -197,17 +179,8 @@ pub struct ChildKill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum KillWhy {
-    /// It lived for too long.
-    Age {
-        /// For how many milliseconds.
-        ms: u64,
-        most_ms: u64,
-    },
-    Memory {
-        /// How many bytes.
-        bytes: u64,
-        most: u64,
-    },
+    Age { ms: u64, most_ms: u64 },
+    Memory { bytes: u64, most: u64 },
 }
 
 impl std::fmt::Display for ChildKill {

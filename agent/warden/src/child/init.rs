@@ -11,6 +11,7 @@ use super::failure::{fail, system};
 use super::plan::{InitReport, Plan, fd};
 use super::process::close_on_exec;
 use farmhand_os::reap::{self, Reaped};
+use farmhand_warden_client::wire::Stage;
 
 /// Never returns.
 pub(crate) fn run() -> ! {
@@ -22,23 +23,18 @@ pub(crate) fn run() -> ! {
     let (plan, mut status) = unsafe { (File::from_raw_fd(fd::PLAN), File::from_raw_fd(fd::STATUS)) };
     let plan: Plan = match whole(plan).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
         Ok(plan) => plan,
-        Err(error) => fail(system(
-            farmhand_warden_client::wire::Stage::Isolation,
-            "plan",
-            &error,
-        )),
+        Err(error) => fail(system(Stage::Isolation, "plan", &error)),
     };
     // Blocked before the fork, so that no exit and no SIGTERM is missed.
-    let signals = block_signals();
+    let signals = match farmhand_os::signal::block([libc::SIGCHLD, libc::SIGTERM]) {
+        Ok(signals) => signals,
+        Err(error) => fail(system(Stage::Isolation, "signals", &error)),
+    };
     // SAFETY: one thread.
     let command = match unsafe { farmhand_os::fork::fork() } {
         Ok(0) => become_command(&plan, None),
         Ok(pid) => pid,
-        Err(error) => fail(system(
-            farmhand_warden_client::wire::Stage::Isolation,
-            "fork",
-            &error,
-        )),
+        Err(error) => fail(system(Stage::Isolation, "fork", &error)),
     };
     for descriptor in [0, 1, 2, fd::PROGRESS, fd::START_ERROR, fd::SECRETS] {
         // SAFETY: the command has its own copies; ours would keep its pipes open.
@@ -61,9 +57,7 @@ pub(crate) fn run() -> ! {
             if pid == command {
                 let report = InitReport {
                     status: raw,
-                    user_us: usage.user_us,
-                    sys_us: usage.sys_us,
-                    max_rss_bytes: usage.max_rss_bytes,
+                    usage,
                     left: others_live(),
                 };
                 // A warden that is gone takes this process with it.
@@ -88,19 +82,6 @@ fn whole(mut file: File) -> std::io::Result<Vec<u8>> {
     std::io::Seek::rewind(&mut file)?;
     std::io::Read::read_to_end(&mut file, &mut text)?;
     Ok(text)
-}
-
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: sets this process's own mask from an initialised set.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in [libc::SIGCHLD, libc::SIGTERM] {
-            libc::sigaddset(&mut set, signal);
-        }
-        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-        set
-    }
 }
 
 /// The next of `signals`, or 0 after a second: a SIGCHLD that merged with another is then caught up with.

@@ -35,6 +35,9 @@ enum Step {
     Exec(u32),
 }
 
+/// But for the last.
+const STEPS: [Step; 5] = [Step::Cgroup, Step::OpenFiles, Step::Memory, Step::Nice, Step::Cwd];
+
 impl Failed {
     fn now(step: Step) -> Failed {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
@@ -43,41 +46,29 @@ impl Failed {
 
     /// The child could not move to its cgroup.
     pub(crate) fn cgroup(error: &io::Error) -> Failed {
-        let errno = error.raw_os_error().unwrap_or(0);
-        Failed {
-            step: Step::Cgroup,
-            errno,
-        }
+        let (step, errno) = (Step::Cgroup, error.raw_os_error().unwrap_or(0));
+        Failed { step, errno }
     }
 
     fn bytes(self) -> [u8; 12] {
         let (step, which) = match self.step {
-            Step::Cgroup => (0, 0),
-            Step::OpenFiles => (1, 0),
-            Step::Memory => (2, 0),
-            Step::Nice => (3, 0),
-            Step::Cwd => (4, 0),
-            Step::Exec(which) => (5, which),
+            Step::Exec(which) => (STEPS.len(), which),
+            step => (STEPS.iter().position(|s| *s == step).unwrap_or(0), 0),
         };
         let mut bytes = [0; 12];
-        bytes[0] = step;
+        bytes[0] = step as u8;
         bytes[4..8].copy_from_slice(&self.errno.to_ne_bytes());
         bytes[8..].copy_from_slice(&which.to_ne_bytes());
         bytes
     }
 
     /// Reads what `leave` wrote.
-    fn said(bytes: &[u8]) -> Option<Failed> {
+    fn read(bytes: &[u8]) -> Option<Failed> {
         let bytes: [u8; 12] = bytes.try_into().ok()?;
-        let [step, _, _, _, e0, e1, e2, e3, w0, w1, w2, w3] = bytes;
-        let step = match step {
-            0 => Step::Cgroup,
-            1 => Step::OpenFiles,
-            2 => Step::Memory,
-            3 => Step::Nice,
-            4 => Step::Cwd,
-            5 => Step::Exec(u32::from_ne_bytes([w0, w1, w2, w3])),
-            _ => return None,
+        let [step, _, _, _, e0, e1, e2, e3, which @ ..] = bytes;
+        let step = match usize::from(step) {
+            nth if nth == STEPS.len() => Step::Exec(u32::from_ne_bytes(which)),
+            nth => *STEPS.get(nth)?,
         };
         let errno = i32::from_ne_bytes([e0, e1, e2, e3]);
         Some(Failed { step, errno })
@@ -133,11 +124,11 @@ impl Failed {
     }
 }
 
-/// Why a child could not execute its command; `said` is what it wrote to the start-error pipe.
-pub(crate) fn told(said: &[u8], request: &SpawnRequest, run_dir: &Path) -> Option<StartFailure> {
-    match Failed::said(said) {
+/// Why a child could not execute its command, by what it wrote to the start-error pipe.
+pub(crate) fn why_not(written: &[u8], request: &SpawnRequest, run_dir: &Path) -> Option<StartFailure> {
+    match Failed::read(written) {
         Some(failed) => Some(failed.explained(request, run_dir, None)),
-        None => serde_json::from_slice(said).ok(),
+        None => serde_json::from_slice(written).ok(),
     }
 }
 
@@ -351,20 +342,13 @@ mod tests {
 
     #[test]
     fn what_a_child_says_is_what_the_warden_hears() {
-        for step in [
-            Step::Cgroup,
-            Step::OpenFiles,
-            Step::Memory,
-            Step::Nice,
-            Step::Cwd,
-            Step::Exec(3),
-        ] {
+        for step in STEPS.into_iter().chain([Step::Exec(3)]) {
             let failed = Failed {
                 step,
                 errno: libc::EACCES,
             };
-            assert_eq!(Failed::said(&failed.bytes()), Some(failed));
+            assert_eq!(Failed::read(&failed.bytes()), Some(failed));
         }
-        assert_eq!(Failed::said(b"{\"stage\":1}"), None);
+        assert_eq!(Failed::read(b"{\"stage\":1}"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use farmhand_os::accounts::User;
+use farmhand_os::reap::Usage;
 use farmhand_policy::Policy;
 use farmhand_warden_client::wire::SpawnRequest;
 
@@ -47,9 +48,7 @@ pub(crate) mod fd {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InitReport {
     pub status: i32,
-    pub user_us: u64,
-    pub sys_us: u64,
-    pub max_rss_bytes: u64,
+    pub usage: Usage,
     /// Others of its processes were there when it ended.
     pub left: bool,
 }

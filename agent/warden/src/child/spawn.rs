@@ -95,6 +95,9 @@ pub(crate) fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) ->
                 .map_err(io::Error::from)?,
         )),
     };
+    // Those that are not there are not numbered in the child.
+    let or_stdin = |fd: Option<&dyn AsRawFd>| fd.unwrap_or(&stdin_read).as_raw_fd();
+    let status_write = status.as_ref().map(|(_, write)| write as &dyn AsRawFd);
     let for_child = ForChild {
         numbered: [
             (stdin_read.as_raw_fd(), 0),
@@ -102,24 +105,9 @@ pub(crate) fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) ->
             (stderr_write.as_raw_fd(), 2),
             (progress_write.as_raw_fd(), fd::PROGRESS),
             (start_error_write.as_raw_fd(), fd::START_ERROR),
-            (
-                status
-                    .as_ref()
-                    .map_or(stdin_read.as_raw_fd(), |(_, write)| write.as_raw_fd()),
-                fd::STATUS,
-            ),
-            (
-                plan_file
-                    .as_ref()
-                    .map_or(stdin_read.as_raw_fd(), AsRawFd::as_raw_fd),
-                fd::PLAN,
-            ),
-            (
-                secrets
-                    .as_ref()
-                    .map_or(stdin_read.as_raw_fd(), AsRawFd::as_raw_fd),
-                fd::SECRETS,
-            ),
+            (or_stdin(status_write), fd::STATUS),
+            (or_stdin(plan_file.as_ref().map(|f| f as _)), fd::PLAN),
+            (or_stdin(secrets.as_ref().map(|f| f as _)), fd::SECRETS),
         ],
         secrets: secrets.is_some(),
         warden: liveness.warden,

@@ -25,7 +25,6 @@ const FIRST: Duration = Duration::from_secs(1);
 /// How a flow is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Forwards to start a system, backwards to stop it.
     pub direction: Direction,
     /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
@@ -44,13 +43,10 @@ pub struct Tools {
     pub spawner: Spawner,
     /// The library that makes tasks wait for names; none where nothing wants it.
     pub preload: Option<Preload>,
-    /// What tells of signals and of children that ended.
     pub signals: Signals,
-    /// What ends all tasks when the engine is killed.
     pub guardian: Guardian,
     /// Of all tasks, shared with other flows of this user on this node.
     pub locks: Locks,
-    /// What tells people and programs.
     pub reporter: Reporter,
     /// Where the output of all tasks goes, as it is; none where each has a file of its own.
     pub output: Option<Passed>,
@@ -104,14 +100,12 @@ pub struct FlowEngine<'f> {
     pub(super) stopping: bool,
     /// When the output of what runs is next looked at.
     pub(super) look_at: Instant,
-    /// Looks for deadlocks.
     pub(super) looks: Looks,
     /// Until when what runs may come to its end.
     pub(super) drain_until: Option<Instant>,
     /// A task waits for a lock that another process holds.
     pub(super) locked_out: bool,
     pub(super) interrupted: bool,
-    /// What makes it impossible to go on.
     pub(super) trouble: Option<String>,
 }
 

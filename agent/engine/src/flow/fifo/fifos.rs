@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::{Duration, Instant};
 
+use farmhand_os::readable::is_readable;
 use rustix::fs::{FileType, Mode, RenameFlags};
 
 use super::directory::Directory;
@@ -99,22 +100,11 @@ impl Fifos {
             if self.settled() || now >= end {
                 return self.settled();
             }
-            self.pause(next.map_or(end, |n| n.min(end)).saturating_duration_since(now));
+            let pause = next.map_or(end, |n| n.min(end)).saturating_duration_since(now);
+            match self.inotify() {
+                Some(inotify) => drop(is_readable(inotify, pause)),
+                None => std::thread::sleep(pause),
+            }
         }
-    }
-
-    /// Sleeps until a notice or the end of `time`.
-    fn pause(&self, time: Duration) {
-        let Some(inotify) = self.inotify() else {
-            std::thread::sleep(time);
-            return;
-        };
-        let mut poll = [rustix::event::PollFd::from_borrowed_fd(
-            inotify,
-            rustix::event::PollFlags::IN,
-        )];
-        let time: Option<rustix::event::Timespec> = time.try_into().ok();
-        // An interrupted sleep is a short one.
-        let _ = rustix::event::poll(&mut poll, time.as_ref());
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{Filling, fill};
 use farmhand_core::stream::ItemEnd;
+use farmhand_os::readable::is_readable;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::state::{Item, Killed, StreamEngine, Waiting, Worker};
@@ -24,10 +24,7 @@ const MAX_GIVEN_UP: u64 = 10_000;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// For the signal that ended a process and is still on its way to us.
-const SETTLE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const SETTLE: Duration = Duration::from_millis(100);
 
 impl StreamEngine {
     pub(super) fn start(&mut self, item: Item, now: Instant) {
@@ -111,10 +108,7 @@ impl StreamEngine {
             .iter()
             .any(|(worker, exit)| worker.limit.over.is_none() && terminated(exit))
         {
-            let _ = poll(
-                &mut [PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)],
-                Some(&SETTLE),
-            );
+            is_readable(self.signals.fd(), SETTLE);
         }
         self.look_at_signals();
         for (worker, exit) in ended {
