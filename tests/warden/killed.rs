@@ -346,8 +346,7 @@ async fn a_stray_signal_ends_neither_guard_nor_warden() {
     assert_eq!(
         result.ending,
         Ending::Signaled {
-            signal: libc::SIGALRM,
-            core: false
+            signal: libc::SIGALRM
         }
     );
 }

@@ -50,7 +50,7 @@ pub(crate) fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, r
         (Some(KillReason::Timeout | KillReason::Progress), _) => AttemptEnd::TimedOut,
         (Some(KillReason::Cancel), _) => AttemptEnd::Cancelled,
         (_, Ending::StartFailed(_)) => AttemptEnd::NotStarted,
-        (_, Ending::Signaled { signal, .. }) => AttemptEnd::Signalled(*signal),
+        (_, Ending::Signaled { signal }) => AttemptEnd::Signalled(*signal),
         (Some(KillReason::LimitMemory | KillReason::LimitProcesses), Ending::Exited { .. }) => {
             AttemptEnd::Signalled(9)
         }
@@ -162,7 +162,7 @@ fn reason(result: &AttemptResult) -> Option<String> {
         (Some(KillReason::Fenced), _) => "the run had moved on".to_owned(),
         (None, Ending::Exited { code: 0 }) => return result.left_behind().map(str::to_owned),
         (None, Ending::Exited { code }) => format!("exit code {code}"),
-        (None, Ending::Signaled { signal, .. }) => format!("ended by signal {signal}"),
+        (None, Ending::Signaled { signal }) => format!("ended by signal {signal}"),
     };
     Some(match result.left_behind() {
         Some(said) => format!("{why}; {said}"),

@@ -154,10 +154,6 @@ fn open_log(paths: &Paths) -> io::Result<std::fs::File> {
     let long = std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_MAX);
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
-    if long {
-        options.write(true).truncate(true);
-    } else {
-        options.append(true);
-    }
+    options.append(!long).write(long).truncate(long);
     options.open(&path).map_err(|e| named(e, &path))
 }

@@ -13,12 +13,12 @@ pub(crate) struct Args {
     #[serde(flatten)]
     pub launch: Launch,
     #[serde(default)]
-    pub of_reaper: OfReaper,
+    pub parent: Parent,
 }
 
 /// What the reaper adds for its warden.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct OfReaper {
+pub(crate) struct Parent {
     pub pid: i32,
     /// What a command gets back.
     pub oom_score_adj: i32,

@@ -273,7 +273,6 @@ impl Attempt {
             unkillable: self.lifecycle.unkillable(),
             pid: self.pid,
             started_wall_ms: self.started_wall_ms,
-            started_ns: self.started_ns,
             checkpoint: self.checkpoint.clone(),
             child_kills: self.children.kept().to_vec(),
             extra: self.request.extra.clone(),
@@ -321,7 +320,6 @@ impl Attempt {
             ending,
             killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),
             started_wall_ms: self.started_wall_ms,
-            ended_wall_ms: wall_ms(),
             started_ns: self.started_ns,
             ended_ns: now,
             user_us: user_us.max(usage.user_us),
@@ -366,7 +364,6 @@ impl Attempt {
         } else {
             Ending::Signaled {
                 signal: libc::WTERMSIG(status),
-                core: libc::WCOREDUMP(status),
             }
         };
         (ending, usage)

@@ -76,10 +76,6 @@ impl Attempts {
         self.by_pid.get(&pid).copied()
     }
 
-    pub(super) fn has_ended(&self, id: AttemptId) -> bool {
-        self.ended.contains_key(&id)
-    }
-
     /// The process of an attempt that an earlier request has started.
     pub(super) fn started(&self, id: AttemptId) -> Option<i32> {
         let living = self.living.get(&id).map(|attempt| attempt.pid);
@@ -151,7 +147,6 @@ impl Attempts {
             ending: Ending::StartFailed(failure),
             killed: None,
             started_wall_ms: wall,
-            ended_wall_ms: wall,
             started_ns: ns,
             ended_ns: ns,
             user_us: 0,
@@ -168,7 +163,6 @@ impl Attempts {
             unkillable: false,
             pid: 0,
             started_wall_ms: wall,
-            started_ns: ns,
             checkpoint: None,
             child_kills: Vec::new(),
             extra: request.extra,
@@ -179,7 +173,7 @@ impl Attempts {
 
     pub(super) fn forbid(&mut self, id: AttemptId) -> Result<Reply, Refusal> {
         let living = self.get(id).map(|attempt| attempt.lifecycle.state());
-        if let Some(state) = living.or(self.has_ended(id).then_some(State::Ended)) {
+        if let Some(state) = living.or(self.ended.contains_key(&id).then_some(State::Ended)) {
             return Ok(Reply::AlreadyStarted { state });
         }
         match self.tombstones.forbid(id) {

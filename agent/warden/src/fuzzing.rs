@@ -7,7 +7,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::args::{Args, OfReaper};
+use super::args::{Args, Parent};
 use super::attempts::Attempts;
 use super::child::Restore;
 use super::fence::KernelFence;
@@ -43,7 +43,7 @@ impl Captive {
         launch.max_attempts = 0;
         let args = Args {
             launch,
-            of_reaper: OfReaper::default(),
+            parent: Parent::default(),
         };
         let paths = Paths::new(dir);
         std::fs::create_dir_all(paths.private_dir())?;

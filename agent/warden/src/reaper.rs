@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::args::{Args, OfReaper};
+use super::args::{Args, Parent};
 use super::child::process::close_on_exec;
 use super::log::log;
 use super::machine::protect_from_oom;
@@ -135,7 +135,7 @@ fn start_warden(
     cgroup: Option<&Path>,
 ) -> io::Result<Child> {
     let args = Args {
-        of_reaper: OfReaper {
+        parent: Parent {
             pid: std::process::id().cast_signed(),
             oom_score_adj,
             lock_fd: lock.as_raw_fd(),

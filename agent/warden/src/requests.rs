@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use farmhand_core::definition::{Command, Isolation};
-use farmhand_core::release;
 
 use super::attempt::Attempt;
 use super::child::spawn::{self, NotMade};
@@ -87,7 +86,7 @@ impl Warden {
             Request::Spawn(request) => self.spawn(*request, held),
             Request::Forbid { id } => self.attempts.forbid(id),
             Request::Kill { id, grace_ms, reason } => self.kill(id, grace_ms, reason),
-            Request::KillAll { grace_ms, reason } => Ok(self.kill_all(grace_ms, reason)),
+            Request::KillAll { grace_ms, reason } => self.kill_all(grace_ms, reason),
             Request::Ack { id } => self.attempts.ack(id),
             Request::Heard { id, kills } => {
                 if let Some(attempt) = self.attempts.get_mut(id) {
@@ -106,8 +105,7 @@ impl Warden {
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
                 self.leaving = true;
-                self.kill_all(grace_ms, KillReason::Shutdown);
-                Ok(Reply::ShuttingDown)
+                self.kill_all(grace_ms, KillReason::Shutdown)
             }
         }
     }
@@ -117,7 +115,6 @@ impl Warden {
         let reaper_pid = unsafe { libc::getppid() };
         Identity {
             protocol: PROTOCOL,
-            version: release::version().to_owned(),
             serving: self.launch.serving,
             address: self.launch.address.clone(),
             generation: self.peers.generation(),
@@ -126,30 +123,23 @@ impl Warden {
             deadline_ns: self.ends.deadline_ns(),
             soft_ns: self.ends.soft_ns(),
             cgroup: self.cgroup.as_ref().map(|p| p.path().display().to_string()),
-            running: self.attempts.living_count() as u32,
-            ended: self.attempts.ended_count() as u32,
-            shutting_down: self.leaving,
             max_attempts: self.launch.max_attempts,
         }
     }
 
     fn kill(&mut self, id: AttemptId, grace_ms: u64, reason: KillReason) -> Result<Reply, Refusal> {
-        if self.attempts.get(id).is_some() {
-            let grace_ns = grace_ms.saturating_mul(MILLISECOND);
-            self.ask(id, |_| Happened::Asked { reason, grace_ns });
-            return Ok(Reply::Killing { attempts: 1 });
-        }
-        match self.attempts.has_ended(id) {
-            true => Ok(Reply::Killing { attempts: 0 }),
-            false => Err(Refusal::Unknown { id }),
+        let grace_ns = grace_ms.saturating_mul(MILLISECOND);
+        self.ask(id, |_| Happened::Asked { reason, grace_ns });
+        match self.attempts.started(id) {
+            Some(_) => Ok(Reply::Acked),
+            None => Err(Refusal::Unknown { id }),
         }
     }
 
-    fn kill_all(&mut self, grace_ms: u64, reason: KillReason) -> Reply {
+    fn kill_all(&mut self, grace_ms: u64, reason: KillReason) -> Result<Reply, Refusal> {
         let grace_ns = grace_ms.saturating_mul(MILLISECOND);
-        Reply::Killing {
-            attempts: self.ask_all(|_| Happened::Asked { reason, grace_ns }),
-        }
+        self.ask_all(|_| Happened::Asked { reason, grace_ns });
+        Ok(Reply::Acked)
     }
 
     fn spawn(&mut self, mut request: SpawnRequest, held: bool) -> Result<Reply, Refusal> {

@@ -75,21 +75,21 @@ pub(crate) fn run(args: Args) -> ! {
 impl Warden {
     fn new(mut args: Args) -> io::Result<Warden> {
         process::die_with_parent();
-        process::exit_if_orphaned(args.of_reaper.pid);
+        process::exit_if_orphaned(args.parent.pid);
         // SAFETY: the reaper passed these descriptors on for the warden to own.
         let (lock, alarm) = unsafe {
             (
-                OwnedFd::from_raw_fd(args.of_reaper.lock_fd),
-                OwnedFd::from_raw_fd(args.of_reaper.fence_fd),
+                OwnedFd::from_raw_fd(args.parent.lock_fd),
+                OwnedFd::from_raw_fd(args.parent.fence_fd),
             )
         };
         // First of all: from here on it cannot outlive its lease, whatever happens.
         let fence = KernelFence::arm(args.launch.deadline_ns, Alarm::inherited(alarm))?;
-        process::close_on_exec(args.of_reaper.lock_fd, true);
-        process::close_on_exec(args.of_reaper.fence_fd, true);
+        process::close_on_exec(args.parent.lock_fd, true);
+        process::close_on_exec(args.parent.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let restore = raise_limits(args.of_reaper.oom_score_adj);
+        let restore = raise_limits(args.parent.oom_score_adj);
         args.launch.max_attempts = args.launch.max_attempts.min(room_for_attempts());
         let paths = Paths::new(&args.launch.state_dir);
         Self::with(args, paths, restore, fence, lock)
@@ -109,7 +109,7 @@ impl Warden {
         let peers = Peers::new(&paths, &poller)?;
         poller.read(signals.fd(), Source::Signals)?;
         poller.read(ends.wake(), Source::Wake)?;
-        let cgroup = args.of_reaper.cgroup.take().map(Parent::new);
+        let cgroup = args.parent.cgroup.take().map(Parent::new);
         Ok(Warden {
             trees: Trees::new(paths.runs(), cgroup.is_some()),
             cgroup,
@@ -241,13 +241,11 @@ impl Warden {
         });
     }
 
-    /// Lets each living attempt know of something; answers how many there are.
-    pub(super) fn ask_all(&mut self, happened: impl Fn(&Attempt) -> Happened) -> u32 {
-        let ids = self.attempts.living_ids();
-        for id in &ids {
-            self.ask(*id, &happened);
+    /// Lets each living attempt know of something.
+    pub(super) fn ask_all(&mut self, happened: impl Fn(&Attempt) -> Happened) {
+        for id in self.attempts.living_ids() {
+            self.ask(id, &happened);
         }
-        ids.len() as u32
     }
 
     pub(super) fn ask(&mut self, id: AttemptId, happened: impl Fn(&Attempt) -> Happened) {

@@ -143,19 +143,13 @@ impl WardenClient {
     /// SIGTERM now, SIGKILL after `grace` at the latest.
     pub async fn kill(&self, id: AttemptId, grace: Duration, reason: KillReason) -> Result<(), WardenError> {
         let grace_ms = millis(grace);
-        match self.ask(Request::Kill { id, grace_ms, reason }).await? {
-            Reply::Killing { .. } => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.acked(Request::Kill { id, grace_ms, reason }).await
     }
 
-    /// As [`Self::kill`], for every attempt; answers how many live.
-    pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<u32, WardenError> {
+    /// As [`Self::kill`], for every attempt.
+    pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<(), WardenError> {
         let grace_ms = millis(grace);
-        match self.ask(Request::KillAll { grace_ms, reason }).await? {
-            Reply::Killing { attempts } => Ok(attempts),
-            other => Err(unexpected(&other)),
-        }
+        self.acked(Request::KillAll { grace_ms, reason }).await
     }
 
     /// Lets the warden forget an ended attempt; `remove` deletes its directory: output and run directory.
@@ -210,10 +204,7 @@ impl WardenClient {
     /// Kills everything and lets the warden leave when all ends are acknowledged or this connection closes.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), WardenError> {
         let grace_ms = millis(grace);
-        match self.ask(Request::Shutdown { grace_ms }).await? {
-            Reply::ShuttingDown => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.acked(Request::Shutdown { grace_ms }).await
     }
 
     async fn ask(&self, request: Request) -> Result<Reply, WardenError> {

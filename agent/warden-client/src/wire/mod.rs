@@ -170,22 +170,15 @@ pub enum Reply {
     AlreadyStarted {
         state: State,
     },
-    /// The kill is under way; the end arrives as [`Event::Exited`].
-    Killing {
-        attempts: u32,
-    },
-    /// It is forgotten or noted, as was asked.
+    /// It is forgotten or noted, as was asked; or it is being ended, and the end arrives as [`Event::Exited`].
     Acked,
     List(Listing),
-    /// It starts nothing more and leaves once all is reported.
-    ShuttingDown,
 }
 
 /// The warden introduces itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
     pub protocol: u32,
-    pub version: String,
     pub serving: Serving,
     pub address: String,
     /// Counts hellos; 0 before the first.
@@ -198,11 +191,6 @@ pub struct Identity {
     pub soft_ns: u64,
     /// Where attempts have a cgroup; `None`: processes are followed by descent only.
     pub cgroup: Option<String>,
-    pub running: u32,
-    /// How many have ended and are not acknowledged.
-    pub ended: u32,
-    /// Whether it was told to shut down, and so starts nothing more.
-    pub shutting_down: bool,
     /// How many attempts it keeps that run or are not acknowledged.
     pub max_attempts: u32,
 }

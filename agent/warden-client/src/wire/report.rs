@@ -31,7 +31,6 @@ pub struct AttemptReport {
     pub unkillable: bool,
     pub pid: i32,
     pub started_wall_ms: i64,
-    pub started_ns: u64,
     pub checkpoint: Option<String>,
     /// Not confirmed by any agent yet.
     pub child_kills: Vec<ChildKill>,
@@ -44,14 +43,8 @@ pub struct AttemptReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ending {
-    Exited {
-        code: i32,
-    },
-    Signaled {
-        signal: i32,
-        /// Whether it left a core dump.
-        core: bool,
-    },
+    Exited { code: i32 },
+    Signaled { signal: i32 },
     StartFailed(StartFailure),
 }
 
@@ -97,7 +90,6 @@ pub struct AttemptResult {
     /// Set when the warden ended it, whatever status it then left.
     pub killed: Option<KillReason>,
     pub started_wall_ms: i64,
-    pub ended_wall_ms: i64,
     pub started_ns: u64,
     pub ended_ns: u64,
     /// Of the whole tree where there is a cgroup, else of what the command waited for.

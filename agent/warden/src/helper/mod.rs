@@ -136,10 +136,14 @@ impl Helper {
     }
 
     pub(super) async fn reply(&self, request: Request) -> Answer {
+        let done = self.done(request).await;
+        done.unwrap_or_else(|error| (failed(error), None))
+    }
+
+    async fn done(&self, request: Request) -> io::Result<Answer> {
         let paths = Paths::new(&self.setup.state_dir);
-        let done = |result: io::Result<()>| result.map_or_else(failed, |()| Reply::Done);
         let reply = match request {
-            Request::Connect => return self.connect(&paths).await,
+            Request::Connect => return Ok(self.connect(&paths).await),
             Request::Start {
                 serving,
                 address,
@@ -150,33 +154,30 @@ impl Helper {
                 let dir = self.setup.state_dir.clone();
                 let mut launch = Launch::new(dir, (serving, address), deadline_ns, soft_ns);
                 launch.max_attempts = max_attempts.min(MOST_ATTEMPTS);
-                return match launch.up().await {
-                    Ok(stream) => self.hand_over(stream).await,
-                    Err(error) => (failed(error), None),
-                };
+                let stream = launch.up().await.map_err(io::Error::other)?;
+                return Ok(self.hand_over(stream).await);
             }
-            Request::Kill { pid } => done(self.kill(pid)),
-            Request::Gone => match nobody_lives(&paths).await {
-                Ok(gone) => Reply::Gone { gone },
-                Err(error) => failed(error),
-            },
-            Request::Remove { id } => done(aside(move || paths.remove_attempt(id)).await),
+            Request::Kill { pid } => self.kill(pid).map(|()| Reply::Done)?,
+            Request::Gone => nobody_lives(&paths).await.map(|gone| Reply::Gone { gone })?,
+            Request::Remove { id } => aside(move || paths.remove_attempt(id))
+                .await
+                .map(|()| Reply::Done)?,
             Request::Record { id, record } => {
-                return match aside(move || record.open(&paths.run_dir(id))).await {
-                    Ok(file) => (Reply::Record, file.map(OwnedFd::from)),
-                    Err(error) => (failed(error), None),
-                };
+                let file = aside(move || record.open(&paths.run_dir(id))).await?;
+                return Ok((Reply::Record, file.map(OwnedFd::from)));
             }
-            Request::Mark { id, sent } => done(aside(move || keep_sent(&paths.attempt_dir(id), sent)).await),
-            Request::File { purpose } => match self.setup.files.get(&purpose).cloned() {
-                Some(file) => match aside(move || text_of(&file)).await {
-                    Ok(text) => Reply::Text { text },
-                    Err(error) => failed(error),
-                },
-                None => failed("there is no such file"),
-            },
+            Request::Mark { id, sent } => {
+                aside(move || keep_sent(&paths.attempt_dir(id), sent)).await?;
+                Reply::Done
+            }
+            Request::File { purpose } => {
+                let file = self.setup.files.get(&purpose).cloned();
+                let file = file.ok_or_else(|| io::Error::other("there is no such file"))?;
+                let text = aside(move || text_of(&file)).await?;
+                Reply::Text { text }
+            }
         };
-        (reply, None)
+        Ok((reply, None))
     }
 
     async fn connect(&self, paths: &Paths) -> Answer {

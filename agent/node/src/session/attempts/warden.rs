@@ -223,10 +223,7 @@ impl WardenLink {
 
     /// Ends everything at once.
     pub(crate) fn kill_all(&self) {
-        self.tell(move |client| async move {
-            let told = client.kill_all(Duration::ZERO, KillReason::Shutdown).await;
-            told.map(|_| ())
-        });
+        self.tell(move |client| async move { client.kill_all(Duration::ZERO, KillReason::Shutdown).await });
     }
 
     /// Lets the warden forget an attempt whose end is written down. One that has died meanwhile removes nothing any more.
