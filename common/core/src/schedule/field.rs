@@ -1,5 +1,7 @@
 //! One field of a cron expression: lists, ranges, steps, names, `H`, and the day fields' `L W #`.
 
+use std::ops::RangeInclusive;
+
 use super::civil::{MONTHS, WEEKDAYS};
 use super::cron::Days;
 use super::error::Fault;
@@ -259,55 +261,32 @@ impl Item<'_> {
     fn special_day_of_month(&self, text: &str, days: &mut Days) -> Result<bool, Fault> {
         if text == "L" {
             days.dom_from_last |= 1;
-            return Ok(true);
-        }
-        if text == "LW" {
+        } else if text == "LW" {
             days.dom_near |= 1;
-            return Ok(true);
-        }
-        if let Some(nth) = text.strip_suffix('B').filter(|nth| number(nth).is_some()) {
-            return match number(nth) {
-                Some(n @ 1..=23) => {
-                    days.dom_business |= 1 << n;
-                    Ok(true)
-                }
-                _ => Err(self.fault(0, format!("{} is not understood", self.text), "write 1B to 23B")),
-            };
-        }
-        if let Some(back) = text.strip_prefix("LB") {
-            return match back
+        } else if let Some(nth) = text.strip_suffix('B').and_then(number) {
+            days.dom_business |= self.bit(Some(nth), 1..=23, 0, "write 1B to 23B")?;
+        } else if let Some(back) = text.strip_prefix("LB") {
+            let nth = back
                 .strip_prefix('-')
-                .map_or(back.is_empty().then_some(0), number)
-            {
-                Some(n @ 0..=22) => {
-                    days.dom_business_from_last |= 1 << n;
-                    Ok(true)
-                }
-                _ => Err(self.fault(
-                    0,
-                    format!("{} is not understood", self.text),
-                    "write LB, or LB-1 to LB-22",
-                )),
-            };
-        }
-        if let Some(back) = text.strip_prefix("L-") {
-            return match number(back) {
-                Some(n @ 1..=30) => {
-                    days.dom_from_last |= 1 << n;
-                    Ok(true)
-                }
-                _ => Err(self.fault(2, format!("{} is not understood", self.text), "write L-1 to L-30")),
-            };
-        }
-        if let Some(day) = text.strip_suffix('W').filter(|d| number(d).is_some()) {
+                .map_or(back.is_empty().then_some(0), number);
+            days.dom_business_from_last |= self.bit(nth, 0..=22, 0, "write LB, or LB-1 to LB-22")?;
+        } else if let Some(back) = text.strip_prefix("L-") {
+            days.dom_from_last |= self.bit(number(back), 1..=30, 2, "write L-1 to L-30")?;
+        } else if let Some(day) = text.strip_suffix('W').filter(|d| number(d).is_some()) {
             days.dom_near |= 1 << self.value(day, 0)?;
-            return Ok(true);
-        }
-        if text.contains(['L', 'W', 'B', '#']) {
+        } else if text.contains(['L', 'W', 'B', '#']) {
             let fix = "L, L-1 to L-30, 1W to 31W, LW, 1B to 23B and LB stand alone or in a list, not in ranges or steps";
             return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
+        } else {
+            return Ok(false);
         }
-        Ok(false)
+        Ok(true)
+    }
+
+    /// Of a day that there may be.
+    fn bit(&self, day: Option<u32>, days: RangeInclusive<u32>, at: usize, fix: &str) -> Result<u32, Fault> {
+        let bit = day.filter(|day| days.contains(day)).map(|day| 1 << day);
+        bit.ok_or_else(|| self.fault(at, format!("{} is not understood", self.text), fix))
     }
 
     fn special_day_of_week(&self, text: &str, days: &mut Days) -> Result<bool, Fault> {
