@@ -200,7 +200,6 @@ fn last_days(text: &str) -> Result<u64, String> {
 
 /// A list of years, ranges and steps, as ranges of years that follow each other.
 fn years_of(text: &str) -> Result<Years, String> {
-    let mut years = BTreeSet::new();
     if text == "*" {
         return Ok(Years::new());
     }
@@ -210,22 +209,8 @@ fn years_of(text: &str) -> Result<Years, String> {
         n @ 1970.. => Ok(n),
         n => Err(format!("{n} is not a year (1970 to {LAST_YEAR})")),
     };
-    for item in text.split(',') {
-        let (range, step) = match item.split_once('/') {
-            Some((range, step)) => (range, Some(number(step, 1, LAST_YEAR, "step")?)),
-            None => (item, None),
-        };
-        let (low, high) = match range.split_once("..") {
-            Some((low, high)) => (year(low)?, year(high)?),
-            None => (year(range)?, step.map_or(year(range)?, |_| LAST_YEAR)),
-        };
-        if low > high {
-            return Err(format!("the range {range} goes backwards"));
-        }
-        years.extend((low..=high).step_by(step.unwrap_or(1) as usize));
-    }
     let mut ranges = Years::new();
-    for year in years {
+    for year in values(text, LAST_YEAR, LAST_YEAR, year)? {
         match ranges.last_mut() {
             Some((_, last)) if *last + 1 == year => *last = year,
             _ => ranges.push((year, year)),
@@ -275,27 +260,33 @@ fn chain(text: &str, low: u32, high: u32, what: &str) -> Result<u64, String> {
     if text == "*" {
         return Ok(full(low, high));
     }
-    let mut set = 0;
+    let values = values(text, 99, high, |text| number(text, low, high, what))?;
+    Ok(values.into_iter().fold(0, |set, value| set | 1 << value))
+}
+
+/// All values of such a list; a step without a range goes to the last one.
+fn values(
+    text: &str,
+    longest_step: u32,
+    last: u32,
+    value: impl Fn(&str) -> Result<u32, String>,
+) -> Result<BTreeSet<u32>, String> {
+    let mut values = BTreeSet::new();
     for item in text.split(',') {
         let (range, step) = match item.split_once('/') {
-            Some((range, step)) => (range, Some(number(step, 1, 99, "step")?)),
+            Some((range, step)) => (range, Some(number(step, 1, longest_step, "step")?)),
             None => (item, None),
         };
-        let (first, last) = match range.split_once("..") {
-            Some((first, last)) => (number(first, low, high, what)?, number(last, low, high, what)?),
-            None => {
-                let first = number(range, low, high, what)?;
-                (first, if step.is_some() { high } else { first })
-            }
+        let (low, high) = match range.split_once("..") {
+            Some((low, high)) => (value(low)?, value(high)?),
+            None => (value(range)?, step.map_or(value(range)?, |_| last)),
         };
-        if first > last {
+        if low > high {
             return Err(format!("the range {range} goes backwards"));
         }
-        for value in (first..=last).step_by(step.unwrap_or(1) as usize) {
-            set |= 1 << value;
-        }
+        values.extend((low..=high).step_by(step.unwrap_or(1) as usize));
     }
-    Ok(set)
+    Ok(values)
 }
 
 fn number(text: &str, low: u32, high: u32, what: &str) -> Result<u32, String> {
