@@ -90,6 +90,7 @@ pub struct Spanned<T> {
 }
 
 impl Spanned<&DeValue<'_>> {
+    /// Whether it is `[]`.
     pub fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(|list| list.is_empty())
     }

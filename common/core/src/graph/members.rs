@@ -16,6 +16,7 @@ pub struct Place {
 }
 
 impl Place {
+    /// A line counts from 1; 0 is the whole file.
     pub fn new(file: impl Into<Arc<str>>, line: u32) -> Self {
         let file = file.into();
         Self { file, line }

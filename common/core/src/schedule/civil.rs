@@ -16,6 +16,7 @@ pub const WEEKDAYS: [&str; 7] = [
     "Saturday",
 ];
 
+/// From January on.
 pub const MONTHS: [&str; 12] = [
     "January",
     "February",

@@ -87,6 +87,7 @@ impl Draft {
         self.command(Command::Shell(script.to_owned()));
     }
 
+    /// What runs.
     pub fn command(&mut self, command: Command) {
         self.secret |= words(&command).iter().any(|word| has_secret(word));
         self.raw("command", written(&command));

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use farmhand_core::definition::for_importers::escape_variables;
 
+/// One text alone, or a list of them.
 pub fn text_or_list(values: &[String]) -> String {
     match values {
         [one] => quoted(one),
@@ -11,11 +12,13 @@ pub fn text_or_list(values: &[String]) -> String {
     }
 }
 
+/// Of texts.
 pub fn list(values: &[String]) -> String {
     let values: Vec<String> = values.iter().map(quoted).collect();
     format!("[{}]", values.join(", "))
 }
 
+/// A key, in quotes where it must.
 pub fn bare(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(plain) {

@@ -74,6 +74,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// In a source, by its bytes.
     pub fn new(name: &'a str, source: usize, span: &'a Range<usize>) -> Self {
         Self { name, source, span }
     }

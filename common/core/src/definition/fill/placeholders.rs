@@ -103,6 +103,7 @@ pub fn fill(command: &Command, with: &Filling) -> Result<Command, ParamErrors> {
     }
 }
 
+/// What an element of an argument vector is.
 pub enum Placeholder<'a> {
     None,
     Literal(&'a str),

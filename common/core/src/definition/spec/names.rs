@@ -22,6 +22,7 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Whether an account may be called so.
 pub fn is_user_name(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ':' || c == '/';
     !name.is_empty() && !name.contains(odd) && !name.starts_with('-')
