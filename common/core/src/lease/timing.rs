@@ -11,7 +11,6 @@
 //! `s` precedes the commit and the commit precedes `o`, so no wait for a lock, no slow commit and no slow
 //! reply can turn the order round, and `W/(1+ρ) ≥ D + K` keeps the lengths apart.
 
-use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
@@ -61,16 +60,9 @@ pub struct LeaseTiming {
 }
 
 /// A lease that is shorter than the protocol allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lease of {0:?} is shorter than {MIN_TTL:?}")]
 pub struct TtlTooShort(pub Duration);
-
-impl fmt::Display for TtlTooShort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a lease of {:?} is shorter than {:?}", self.0, MIN_TTL)
-    }
-}
-
-impl std::error::Error for TtlTooShort {}
 
 impl LeaseTiming {
     /// # Errors

@@ -7,14 +7,8 @@ use crate::definition::spec::names::{NAME_RULE, is_resource_name};
 use crate::document::{Problem, Reader, Related, Source, Spanned, Wrong, closest};
 
 /// What all files define below `[pool.NAME]`, say.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Defined<T>(BTreeMap<String, Vec<(T, usize, Range<usize>)>>);
-
-impl<T> Default for Defined<T> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
 
 impl<T> Defined<T> {
     /// Reads the table of one file. A `kind` is what people call such a thing; `fix` is for one that is no table.

@@ -8,7 +8,7 @@ use crate::document::{Reader, Spanned, Wrong};
 use crate::notify::TargetSpec;
 
 /// A target as a file defines it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetDefinition {
     /// As in `[notify.NAME]`.
     pub name: String,

@@ -7,7 +7,7 @@ use crate::definition::spec::job::JobSpec;
 use crate::document::{Reader, Wrong};
 
 /// A pool as a file defines it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolDefinition {
     /// As in `[pool.NAME]`.
     pub name: String,

@@ -1,7 +1,5 @@
 //! Parameters of a run, checked against the job's definition.
 
-use std::fmt;
-
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
@@ -30,20 +28,14 @@ pub enum ParamError {
 }
 
 /// All of them; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", joined(.0))]
 pub struct ParamErrors(pub Vec<ParamError>);
 
-impl fmt::Display for ParamErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
-            let separator = if i > 0 { "; " } else { "" };
-            write!(f, "{separator}{error}")?;
-        }
-        Ok(())
-    }
+fn joined(errors: &[ParamError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }
-
-impl std::error::Error for ParamErrors {}
 
 fn did_you_mean(near: &Option<String>) -> String {
     near.as_ref()

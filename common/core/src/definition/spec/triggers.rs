@@ -1,44 +1,23 @@
 //! Which job triggers which, and what is wrong with all of them together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde_json::Value;
 
 /// A mistake that only all jobs together show.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerFault {
     /// Nobody knows the parent.
+    #[error("{child} is triggered by {parent}, and there is no such job (any more)")]
     Unknown { child: String, parent: String },
     /// Each is triggered by the next, the last by the first.
+    #[error("{} is triggered by {}: a circle", .0.join(" is triggered by "), .0.first().map_or("", String::as_str))]
     Cycle(Vec<String>),
     /// One of several parents is continuous.
+    #[error(
+        "{child} is triggered by {parent} and others; {parent} is continuous, and its rounds share no instant with others"
+    )]
     Endless { child: String, parent: String },
-}
-
-impl fmt::Display for TriggerFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { child, parent } => {
-                write!(
-                    f,
-                    "{child} is triggered by {parent}, and there is no such job (any more)"
-                )
-            }
-            Self::Cycle(jobs) => {
-                for job in jobs {
-                    write!(f, "{job} is triggered by ")?;
-                }
-                write!(f, "{}: a circle", jobs.first().map_or("", String::as_str))
-            }
-            Self::Endless { child, parent } => {
-                write!(
-                    f,
-                    "{child} is triggered by {parent} and others; {parent} is continuous, and its rounds share no instant with others"
-                )
-            }
-        }
-    }
 }
 
 /// After whose ends a job runs, for people; None for a job that nothing triggers.
