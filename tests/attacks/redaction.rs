@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farmhand_core::redact::{MASK, Redactor, SHORTEST, Secrets};
+use farmhand_core::text::redact::{MASK, Redactor, SHORTEST, Secrets};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

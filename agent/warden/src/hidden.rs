@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use farmhand_core::redact::{Redactor, Secrets};
+use farmhand_core::text::redact::{Redactor, Secrets};
 
 use super::child::secrets;
 use farmhand_warden_client::output::Stream;

@@ -5,7 +5,7 @@ pub(super) fn log(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let (now, text) = (
         jiff::Timestamp::now(),
-        farmhand_core::sanitize::one_line(&text.to_string()),
+        farmhand_core::text::sanitize::one_line(&text.to_string()),
     );
     let _ = writeln!(std::io::stderr(), "{now:.3} [{}] {text}", std::process::id());
 }

@@ -1,6 +1,5 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
-pub mod ansi;
 pub mod attempt;
 pub mod colour;
 pub mod command;
@@ -20,11 +19,9 @@ pub mod input;
 pub mod lease;
 pub mod making;
 pub mod notify;
-pub mod redact;
 pub mod release;
 pub mod retry;
 pub mod run;
-pub mod sanitize;
 pub mod schedule;
 pub mod serde_list;
 mod serde_time;

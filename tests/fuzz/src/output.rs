@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use farmhand_core::ansi::{Ansi, Span, Style};
-use farmhand_core::redact::{MASK, Redactor, SHORTEST, Secrets};
-use farmhand_core::sanitize::Visible;
 use farmhand_core::stream::{Line, Lines, MAX_LINE, Tail};
+use farmhand_core::text::ansi::{Ansi, Span, Style};
+use farmhand_core::text::redact::{MASK, Redactor, SHORTEST, Secrets};
+use farmhand_core::text::sanitize::Visible;
 use farmhand_node::runlog::lines::Lines as LogLines;
 use farmhand_warden_client::output::SentSoFar;
 use farmhand_warden_client::{Item, Stream};
@@ -75,7 +75,7 @@ fn coloured(written: &[u8]) {
     again.extend(cut.finish());
     let shown = characters(spans);
     assert_eq!(shown, characters(again), "however it is cut");
-    let bad = |c: char| farmhand_core::sanitize::steers(c) && c != '\n' && c != '\t';
+    let bad = |c: char| farmhand_core::text::sanitize::steers(c) && c != '\n' && c != '\t';
     assert!(!shown.iter().any(|(_, c)| bad(*c)), "{shown:?}");
     assert_eq!(
         shown.iter().filter(|(_, c)| *c == '\n').count(),

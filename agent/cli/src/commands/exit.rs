@@ -4,7 +4,7 @@ use std::fmt;
 
 use farmhand_control::Refusal;
 pub(crate) use farmhand_control::{Exit, Kind};
-use farmhand_core::sanitize::one_line;
+use farmhand_core::text::sanitize::one_line;
 use farmhand_store::StoreError;
 
 /// On every manual page.

@@ -14,7 +14,7 @@ use super::follow::{no_run, until_final};
 use super::grep::GrepArgs;
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, out, runs};
-use farmhand_core::sanitize::Visible;
+use farmhand_core::text::sanitize::Visible;
 
 /// Pieces read at once; each is at most some tens of kB.
 const BATCH: i64 = 200;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use farmhand_control::{Refusal, past_moment};
 use farmhand_core::document::Mistakes;
-pub(crate) use farmhand_core::sanitize::one_line;
+pub(crate) use farmhand_core::text::sanitize::one_line;
 pub(crate) use farmhand_core::text::{count, count_of, span};
 pub(crate) use farmhand_os::terminal::width;
 use jiff::Timestamp;

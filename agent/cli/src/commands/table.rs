@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use farmhand_core::colour::Colour;
-use farmhand_core::sanitize::{one_line, printable};
+use farmhand_core::text::sanitize::{one_line, printable};
 use jiff::Timestamp;
 
 use super::out;
@@ -310,6 +310,6 @@ mod tests {
         let colored = format_table(&["STATE", "JOB"], &rows, None, true);
         assert!(colored.contains("\u{1b}["), "{colored:?}");
         let plain = format_table(&["STATE", "JOB"], &rows, None, false);
-        assert_eq!(farmhand_core::sanitize::printable(&plain), plain);
+        assert_eq!(farmhand_core::text::sanitize::printable(&plain), plain);
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::signals::Exit;
-use farmhand_core::sanitize::{Visible, printable};
+use farmhand_core::text::sanitize::{Visible, printable};
 
 /// Something that happened. Wall-clock times are for people and programs that join logs; `elapsed_us` counts
 /// from the start of the flow on a clock that never steps.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use farmhand_core::redact::{SHORTEST, Secrets};
+use farmhand_core::text::redact::{SHORTEST, Secrets};
 
 use super::failure;
 use super::plan::{Plan, fd};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use farmhand_core::definition::for_importers::is_variable;
-use farmhand_core::redact::SHORTEST;
+use farmhand_core::text::redact::SHORTEST;
 use farmhand_core::text::shell_word;
 use serde_json::Value;
 

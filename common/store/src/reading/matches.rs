@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use farmhand_core::ansi;
+use farmhand_core::text::ansi;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
@@ -330,7 +330,7 @@ fn around(line: &str, at: usize) -> String {
     };
     let mut text: String = line.chars().skip(skip).take(SHOWN).collect();
     // Controls that no escape sequence brought here.
-    if text.chars().any(farmhand_core::sanitize::steers) {
+    if text.chars().any(farmhand_core::text::sanitize::steers) {
         text = ansi::plain(text.as_bytes());
     }
     if skip > 0 {

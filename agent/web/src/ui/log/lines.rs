@@ -1,6 +1,6 @@
 //! A stretch of output as numbered lines. What a command wrote becomes text and class names, never markup.
 
-use farmhand_core::ansi::{Ansi, Span, Style};
+use farmhand_core::text::ansi::{Ansi, Span, Style};
 use farmhand_store::LogStream;
 use farmhand_store::logs::LogChunk;
 use farmhand_store::reading::LogView;

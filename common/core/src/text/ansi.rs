@@ -1,7 +1,7 @@
 //! What a page shows of output that was written for a terminal: colours as data, every other escape sequence left out. The
 //! result is text and never markup; whoever shows it must still escape it.
 
-use crate::sanitize::steers;
+use crate::text::sanitize::steers;
 
 /// Bytes of a control sequence (CSI), and of a string of one (OSC, DCS), that are waited for; longer ones are text.
 const LONGEST_SEQUENCE: usize = 64;
