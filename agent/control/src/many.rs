@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use farmhand_core::event::EventKind;
 use farmhand_core::run::RunState;
+use farmhand_store::event::EventKind;
 use farmhand_store::jobs::{self, Wish};
 use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, StoreError};

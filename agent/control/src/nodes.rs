@@ -1,7 +1,7 @@
 //! Nodes and their leases.
 
-use farmhand_core::event::EventKind;
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::event::EventKind;
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::protocol::{Expired, Freed, force_expire};
 use farmhand_store::reading::{self, NodeItem};
 use farmhand_store::{Db, Severity};
@@ -87,7 +87,7 @@ async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>,
 }
 
 async fn record(db: &Db, address: &str, session: i64, runs: &[i64], by: &str) -> Result<(), Refusal> {
-    let event = Event {
+    let event = EventRow {
         kind: EventKind::LeaseReleased.to_string(),
         severity: Severity::Warning,
         job_id: None,

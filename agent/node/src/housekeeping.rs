@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::context::Context;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
-use farmhand_telemetry::snapshot::{self, Snapshots, Turn};
+use farmhand_telemetry::snapshot::{self, Snapshots};
 
 /// The scheduler's event channels must hold a tick of every job at once.
 const CHANNEL: usize = 64;
@@ -159,11 +159,13 @@ async fn timetable(
             Box::pin(async move {
                 let turn = snapshots.run_once(&ctx.db, ctx.wake.can_watch()).await;
                 let error = turn.as_ref().err().map(ToString::to_string);
-                if let Ok(Turn::Exposed { slow, watch }) = turn {
-                    slow.into_iter()
-                        .for_each(|run| ctx.events.emit(Event::RunSlow(run)));
-                    if watch.is_some() {
-                        ctx.wake.watch(watch);
+                if let Ok(Some(exposed)) = turn {
+                    exposed
+                        .events
+                        .into_iter()
+                        .for_each(|event| ctx.events.emit(event));
+                    if exposed.watch.is_some() {
+                        ctx.wake.watch(exposed.watch);
                     }
                 }
                 ctx.events.emit(Event::Housekeeping {

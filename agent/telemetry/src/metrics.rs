@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use farmhand_core::attempt::RunKind;
 use farmhand_core::lease::BootInstant;
 use farmhand_core::release;
+use farmhand_os::clock::boot_now;
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
@@ -46,8 +47,7 @@ pub struct Metrics {
     pub(crate) timeouts: IntCounterVec,
     pub(crate) renewals: IntCounterVec,
     lease_remaining: Gauge,
-    /// Fraction left, when, and the TTL in seconds.
-    lease: Mutex<Option<(f64, BootInstant, f64)>>,
+    pub(crate) lease: Lease,
     /// The farm's gauges while this agent exposes them, and until when it may.
     farm: Mutex<(Vec<MetricFamily>, BootInstant)>,
     pub(crate) fence_rejections: IntCounterVec,
@@ -62,6 +62,27 @@ pub struct Metrics {
     pub(crate) notifications: IntCounterVec,
     pub(crate) http_requests: IntCounterVec,
     pub(crate) http_refused: IntCounterVec,
+}
+
+/// The fraction of the lease that was left, when, and its TTL in seconds.
+#[derive(Default)]
+pub(crate) struct Lease(Mutex<Option<(f64, BootInstant, f64)>>);
+
+impl Lease {
+    /// Runs down from this fraction of `ttl` seconds.
+    pub(crate) fn set(&self, fraction: f64, ttl: f64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((fraction, boot_now(), ttl));
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn left(&self, now: BootInstant) -> f64 {
+        let lease = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = |(left, at, ttl)| left - now.saturating_since(at).as_secs_f64() / ttl;
+        lease.map_or(0.0, left).max(0.0)
+    }
 }
 
 impl Metrics {
@@ -170,7 +191,7 @@ impl Metrics {
                 "farmhand_lease_remaining_ratio",
                 "Lease left, as a fraction of its TTL; 0 without a session",
             )?,
-            lease: Mutex::new(None),
+            lease: Lease::default(),
             farm: Mutex::new((Vec::new(), BootInstant(0))),
             fence_rejections: counters(
                 &r,
@@ -258,16 +279,6 @@ impl Metrics {
         Ok(m)
     }
 
-    /// The lease had this fraction of `ttl` seconds left at `now`, and runs down from there.
-    pub fn lease(&self, fraction: f64, now: BootInstant, ttl: f64) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some((fraction, now, ttl));
-    }
-
-    /// There is no lease.
-    pub(crate) fn no_lease(&self) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Shows the farm's gauges until then, by this machine's stopwatch.
     pub(crate) fn expose_farm(&self, families: Vec<MetricFamily>, until: BootInstant) {
         *self.farm.lock().unwrap_or_else(PoisonError::into_inner) = (families, until);
@@ -275,11 +286,7 @@ impl Metrics {
 
     /// Everything that is exposed at `now`.
     pub fn gather(&self, now: BootInstant) -> Vec<MetricFamily> {
-        let lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = lease.map_or(0.0, |(left, at, ttl)| {
-            left - now.saturating_since(at).as_secs_f64() / ttl
-        });
-        self.lease_remaining.set(left.max(0.0));
+        self.lease_remaining.set(self.lease.left(now));
         let mut all = self.registry.gather();
         let farm = self.farm.lock().unwrap_or_else(PoisonError::into_inner);
         if now < farm.1 {

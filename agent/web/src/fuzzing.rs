@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::middleware::{self, Next};
-use farmhand_store::events::Event as EventRow;
+use farmhand_store::events::EventRow;
 use farmhand_store::{Db, DbConfig, PasswordIn, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;

@@ -5,12 +5,31 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use farmhand_telemetry::events::{Event, Events, Refused};
+use farmhand_telemetry::events::{Event, Events};
 
 /// The first of a kind is written at once, those like it after this long, as one.
 const FOLD: Duration = Duration::from_secs(60);
 /// Kinds of one stretch that are told apart; what comes beyond them is one kind.
 const KINDS: usize = 30;
+
+/// Longest path that is written down, in characters.
+const PATH: usize = 200;
+
+/// One refusal, or several of one kind.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// One of a closed set; see `docs/reference/metrics.md`.
+    pub reason: &'static str,
+    /// The token's name, when it is known.
+    pub token: Option<String>,
+    /// None for those of many addresses.
+    pub remote: Option<IpAddr>,
+    /// The HTTP method of the latest.
+    pub method: String,
+    /// Of the latest.
+    pub path: String,
+    pub times: u64,
+}
 
 /// Of a reason and an address; `None` stands for all others.
 type Kind = Option<(&'static str, IpAddr)>;
@@ -98,7 +117,16 @@ impl Refusals {
 
     fn tell(&self, told: Vec<Refused>) {
         for refused in told {
-            self.events.emit(Event::Refused(refused));
+            // What others sent must neither steer a terminal nor look like a line of ours.
+            let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+            self.events.emit(Event::Refused {
+                reason: refused.reason,
+                token: refused.token,
+                remote: refused.remote,
+                method: refused.method,
+                path: refused.path.chars().take(PATH).map(plain).collect(),
+                times: refused.times,
+            });
         }
     }
 }

@@ -18,9 +18,9 @@ use tower::ServiceExt as _;
 
 use super::auth::{Remote, network};
 use super::patient::Patient;
+use super::refusals::Refused;
 use super::{App, Tls, health_router, router};
 use farmhand_os::memory;
-use farmhand_telemetry::events::Refused;
 
 /// Connections at once.
 const CONNECTIONS: usize = 512;

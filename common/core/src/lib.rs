@@ -10,7 +10,6 @@ pub mod definition;
 pub mod document;
 pub mod due;
 pub mod durations;
-pub mod event;
 pub mod explain;
 pub mod flow;
 pub mod graph;

@@ -12,7 +12,8 @@ use super::error::StoreError;
 
 /// An event to record; its time is the database's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Event {
+#[schema(as = Event)]
+pub struct EventRow {
     /// What happened, as a word.
     pub kind: String,
     /// How much it matters to the person on call.
@@ -42,11 +43,11 @@ pub struct Recorded {
     pub at: Timestamp,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: EventRow,
 }
 
 /// Records events in their order.
-pub async fn record_events(db: &Db, events: &[Event]) -> Result<(), StoreError> {
+pub async fn record_events(db: &Db, events: &[EventRow]) -> Result<(), StoreError> {
     if events.is_empty() {
         return Ok(());
     }

@@ -16,6 +16,7 @@ mod decode;
 mod direct;
 pub mod epochs;
 mod error;
+pub mod event;
 pub mod events;
 mod files;
 mod hosts;

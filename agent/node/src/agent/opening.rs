@@ -308,7 +308,7 @@ async fn open_claims(ctx: &Context, watched: &mut Watched) -> Result<(), AgentEr
     })
     .await?;
     if let Some(new) = opened {
-        ctx.events.emit(Event::EpochOpened(new));
+        ctx.events.emit(Event::from(new));
     }
     Ok(())
 }

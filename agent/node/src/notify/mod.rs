@@ -32,7 +32,7 @@ pub(crate) use wake::Wake;
 
 use crate::context::Context;
 use farmhand_os::random::random;
-use farmhand_telemetry::events::{Event, Told};
+use farmhand_telemetry::events::Event;
 use farmhand_telemetry::snapshot::{self, Deadlines};
 
 /// Messages under way at once.
@@ -201,7 +201,7 @@ impl Worker {
     fn miss_mail(&mut self, targets: Vec<String>) {
         if !self.mail_missed && self.ctx.config.outside.smtp.is_none() && !targets.is_empty() {
             self.mail_missed = true;
-            self.ctx.events.emit(Event::Told(Told::NoMail { targets }));
+            self.ctx.events.emit(Event::NoMail { targets });
         }
     }
 
@@ -335,27 +335,35 @@ async fn conclude(ctx: &Context, db: &Db, delivery: &Delivery, result: Result<Op
             pause: pause(delivery.tries, random()),
         },
     };
-    match result {
-        Ok(complaint) => {
-            ctx.events.emit(Event::Told(Told::Delivered {
-                target: delivery.target.clone(),
-                channel: delivery.channel,
-                topic: delivery.topic,
-                job_id: delivery.job_id.clone(),
-                complaint,
-            }));
-        }
-        Err(error) => ctx.events.emit(Event::Told(Told::NotDelivered {
-            target: delivery.target.clone(),
-            channel: delivery.channel,
-            topic: delivery.topic,
-            job_id: delivery.job_id.clone(),
-            run_id: delivery.run_id,
-            tries: delivery.tries,
+    let (target, channel, topic) = (delivery.target.clone(), delivery.channel, delivery.topic);
+    let (job_id, run_id, tries) = (delivery.job_id.clone(), delivery.run_id, delivery.tries);
+    ctx.events.emit(match result {
+        Ok(complaint) => Event::Delivered {
+            target,
+            channel,
+            topic,
+            job_id,
+            complaint,
+        },
+        Err(error) if matches!(verdict, Verdict::Failed { .. }) => Event::NotificationFailed {
+            target,
+            channel,
+            topic,
+            job_id,
+            run_id,
+            tries,
             error,
-            given_up: matches!(verdict, Verdict::Failed { .. }),
-        })),
-    }
+        },
+        Err(error) => Event::NotificationDelayed {
+            target,
+            channel,
+            topic,
+            job_id,
+            run_id,
+            tries,
+            error,
+        },
+    });
     for _ in 0..RECORDS {
         match notify::sent(db, delivery, &verdict).await {
             Ok(_) => return,

@@ -15,7 +15,7 @@ use hyper::Method;
 
 use super::{post, secrets};
 use crate::context::Context;
-use farmhand_telemetry::events::{Event, Told};
+use farmhand_telemetry::events::Event;
 use farmhand_telemetry::snapshot;
 use farmhand_warden_client::helper::Purpose;
 
@@ -67,14 +67,12 @@ pub(super) async fn run(ctx: Arc<Context>, db: Db, ping: Ping) {
             Ok(None) => withheld = None,
             Ok(Some(Outcome::Sent)) => {
                 withheld = None;
-                ctx.events.emit(Event::Told(Told::Pinged { error: None }));
+                ctx.events.emit(Event::Pinged { error: None });
             }
-            Ok(Some(Outcome::Failed(error))) => {
-                ctx.events.emit(Event::Told(Told::Pinged { error: Some(error) }))
-            }
+            Ok(Some(Outcome::Failed(error))) => ctx.events.emit(Event::Pinged { error: Some(error) }),
             Ok(Some(Outcome::Withheld(why))) => {
                 if withheld != Some(why) {
-                    ctx.events.emit(Event::Told(Told::PingWithheld { why }));
+                    ctx.events.emit(Event::PingWithheld { why });
                 }
                 withheld = Some(why);
             }

@@ -1,7 +1,7 @@
 //! Events on their way into the database.
 
 use farmhand_store::Db;
-use farmhand_store::events::{Event as EventRow, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use tokio::time::Instant;
 
 use super::sets::{SHIP_EVERY, SLOW_AGAIN, is_slow};

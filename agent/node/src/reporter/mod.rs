@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
 use farmhand_store::Db;
-use farmhand_store::events::Event as EventRow;
+use farmhand_store::events::EventRow;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 

@@ -100,7 +100,7 @@ impl Ended {
             if result.timed_out() || result.killed == Some(KillReason::Progress) {
                 events.emit(Event::TimedOut {
                     attempt: about.clone(),
-                    progress: !result.timed_out(),
+                    limit: if result.timed_out() { "run" } else { "progress" },
                 });
             }
             if result.left_behind().is_some() {

@@ -6,12 +6,13 @@
 
 mod deadlines;
 mod families;
-mod usual;
+mod slow_runs;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
+use farmhand_store::event::Event;
 use farmhand_store::notify::Watch;
 use farmhand_store::snapshot::{self, FarmSnapshot, Stand};
 use farmhand_store::{Db, StoreError};
@@ -20,8 +21,8 @@ use uuid::Uuid;
 
 pub use deadlines::Deadlines;
 use deadlines::ForPeople;
-pub(crate) use families::families;
-pub use usual::SlowRun;
+use families::families;
+use slow_runs::SlowRuns;
 
 use crate::metrics::Metrics;
 use farmhand_os::clock::boot_now;
@@ -72,7 +73,7 @@ struct State {
     /// The last call renewed it: the next finds out by renewing, and need not look first.
     held: bool,
     deadlines: Deadlines,
-    usual: usual::UsualOf,
+    slow_runs: SlowRuns,
 }
 
 /// How long a turn is kept from other agents when it comes once in `every`. A little less than `every`: the timetables of two agents
@@ -81,20 +82,13 @@ pub fn turn(every: Duration) -> Duration {
     every.mul_f64(0.9)
 }
 
-/// What one look at the lease led to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
-    /// It was ours.
-    Exposed {
-        /// The runs that take longer than usual and have no event yet.
-        slow: Vec<SlowRun>,
-        /// What to look at for missed deadlines, when that is this agent's turn, too.
-        watch: Option<Watch>,
-    },
-    /// It is another agent's.
-    Others,
-    /// An earlier call is still under way.
-    Busy,
+/// What a snapshot led to.
+#[derive(Debug)]
+pub struct Exposed {
+    /// Of the runs that take longer than usual and have no event yet.
+    pub events: Vec<Event>,
+    /// What to look at for missed deadlines, when that is this agent's turn, too.
+    pub watch: Option<Watch>,
 }
 
 impl Snapshots {
@@ -109,14 +103,14 @@ impl Snapshots {
         }
     }
 
-    /// Looks whose turn it is, and when it is ours, reads the farm and exposes it. `watches`: this agent can look for missed
+    /// Looks whose turn it is, and when it is ours and no earlier call is under way, reads the farm and exposes it. `watches`: this agent can look for missed
     /// deadlines, and does when that is its turn, too.
     ///
     /// # Errors
     /// The database's. What was exposed stays until its time is over.
-    pub async fn run_once(&self, db: &Db, watches: bool) -> Result<Turn, StoreError> {
+    pub async fn run_once(&self, db: &Db, watches: bool) -> Result<Option<Exposed>, StoreError> {
         let Ok(mut state) = self.state.try_lock() else {
-            return Ok(Turn::Busy);
+            return Ok(None);
         };
         let own = Stand {
             holder: self.me,
@@ -128,13 +122,13 @@ impl Snapshots {
             snapshot::stand(db).await?
         };
         if !state.may_take(seen, self.me, boot_now(), self.timing) {
-            return Ok(Turn::Others);
+            return Ok(None);
         }
         let sent = boot_now();
         let (turn, limit) = (watches.then(|| turn(self.timing.every)), self.timing.limit());
         let taken = snapshot::take(db, self.me, &self.address, seen, turn, limit, MAX_JOBS).await?;
         let Some(farm) = taken else {
-            return Ok(Turn::Others);
+            return Ok(None);
         };
         state.held = true;
         let until = sent + self.timing.exposed();
@@ -149,12 +143,14 @@ impl Snapshots {
         );
         self.metrics.expose_farm(families, until);
         // The gauges are exposed, whatever becomes of this.
-        let slow = (state.usual.look(db, &farm.running, farm.slow_ended).await).unwrap_or_else(|e| {
+        let events = (state.slow_runs.look(db, &farm.running, farm.slow_ended).await).unwrap_or_else(|e| {
             tracing::warn!("runs that take longer than usual: {e}; the next snapshot looks again");
             Vec::new()
         });
-        let watch = farm.watch;
-        Ok(Turn::Exposed { slow, watch })
+        Ok(Some(Exposed {
+            events,
+            watch: farm.watch,
+        }))
     }
 
     /// Exposes nothing more and lets the next agent have it at once.

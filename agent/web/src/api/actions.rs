@@ -15,9 +15,9 @@ use utoipa_axum::routes;
 use super::query::pair;
 use crate::auth::Rejection;
 use crate::extract::MaybeJson;
+use crate::refusals::Refused;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
 use farmhand_control::{Action, Answer, BulkAction, By, Chosen, Kind, perform};
-use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
 const KEY: usize = 200;

@@ -1,7 +1,7 @@
 //! What happened: takeovers, fences, skips, and who did what.
 
 use axum::extract::State;
-use farmhand_core::event::EventKind;
+use farmhand_store::event::EventKind;
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Page};
 use farmhand_store::{Role, Severity};

@@ -16,8 +16,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::token::{self, Shown};
 use super::{Caller, Remote, origin, session};
+use crate::refusals::Refused;
 use crate::{Access, App, Problem};
-use farmhand_telemetry::events::Refused;
 
 /// Largest body of a request, in bytes.
 pub const BODY: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::past_moment;
-use farmhand_core::event::EventKind;
+use farmhand_store::event::{About, EventKind};
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Paging};
 use jiff::Timestamp;
@@ -32,91 +32,15 @@ pub struct Ask {
     cursor: String,
 }
 
-/// What the choice offers: its value, its words, the kinds that it means.
-const ABOUT: [(&str, &str, &[EventKind]); 7] = [
-    ("", "everything", &[]),
-    (
-        "takeovers",
-        "takeovers",
-        &[
-            EventKind::Takeover,
-            EventKind::Expired,
-            EventKind::SessionLost,
-            EventKind::SessionShared,
-            EventKind::LeaseLapsed,
-            EventKind::AttemptLost,
-            EventKind::Swept,
-            EventKind::LeaseFreed,
-            EventKind::DatabaseBack,
-        ],
-    ),
-    (
-        "fences",
-        "fences",
-        &[
-            EventKind::Fenced,
-            EventKind::FenceKill,
-            EventKind::Superseded,
-            EventKind::Unkillable,
-        ],
-    ),
-    ("skips", "skips", &[EventKind::Skipped, EventKind::Abandoned]),
-    (
-        "failures",
-        "failures",
-        &[
-            EventKind::RunEnded,
-            EventKind::Retry,
-            EventKind::TimedOut,
-            EventKind::RunSlow,
-            EventKind::ChildKilled,
-            EventKind::LeftoversEnded,
-        ],
-    ),
-    (
-        "audit",
-        "who did what",
-        &[
-            EventKind::JobApplied,
-            EventKind::JobDeleted,
-            EventKind::JobPaused,
-            EventKind::JobResumed,
-            EventKind::Backfill,
-            EventKind::Cancel,
-            EventKind::CancelMany,
-            EventKind::RetryByHand,
-            EventKind::RetryMany,
-            EventKind::NodeCordon,
-            EventKind::NodeDrain,
-            EventKind::NodeResume,
-            EventKind::NodeRemoved,
-            EventKind::PoolResized,
-            EventKind::LeaseReleased,
-            EventKind::EpochBumped,
-            EventKind::RunSubmitted,
-            EventKind::JobSigned,
-            EventKind::TokenCreated,
-            EventKind::TokenRevoked,
-            EventKind::UserRefused,
-            EventKind::DefinitionRefused,
-            EventKind::HttpRefused,
-        ],
-    ),
-    (
-        "nodes",
-        "sessions",
-        &[
-            EventKind::SessionOpened,
-            EventKind::SessionAdopted,
-            EventKind::SessionClosed,
-            EventKind::SessionLost,
-            EventKind::SessionShared,
-            EventKind::Booted,
-            EventKind::Draining,
-            EventKind::Drained,
-            EventKind::DrainDeadline,
-        ],
-    ),
+/// What the choice offers: its value, its words, which events it means if not all.
+const ABOUT: [(&str, &str, Option<About>); 7] = [
+    ("", "everything", None),
+    ("takeovers", "takeovers", Some(About::Takeovers)),
+    ("fences", "fences", Some(About::Fences)),
+    ("skips", "skips", Some(About::Skips)),
+    ("failures", "failures", Some(About::Failures)),
+    ("audit", "who did what", Some(About::Audit)),
+    ("nodes", "sessions", Some(About::Nodes)),
 ];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
@@ -130,7 +54,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let (.., about) = *choice("about", &ask.about, &ABOUT, |(word, ..)| word)?;
     let kinds: Vec<EventKind> = match chosen(&ask.kind) {
         Some(word) => vec![word.parse().map_err(Problem::bad_request)?],
-        None => about.to_vec(),
+        None => about.map_or_else(Vec::new, About::kinds),
     };
     let run = chosen(&ask.run).map(|text| run_number(&text)).transpose()?;
     let time = |name, text: &str| {
@@ -253,6 +177,7 @@ mod tests {
 
     #[test]
     fn every_choice_but_everything_means_some_kinds() {
-        assert!(ABOUT.iter().skip(1).all(|(.., kinds)| !kinds.is_empty()));
+        let of = |about: &Option<About>| about.map_or_else(Vec::new, About::kinds);
+        assert!(ABOUT.iter().skip(1).all(|(.., about)| !of(about).is_empty()));
     }
 }

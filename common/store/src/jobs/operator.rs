@@ -11,9 +11,9 @@ use super::apply::{Present, bump};
 use super::pauses::{self, Fell};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
+use crate::event::EventKind;
 use crate::protocol::{promote_after_end, rounds};
 use farmhand_core::due::{SkipFold, SkipReason};
-use farmhand_core::event::EventKind;
 use farmhand_core::health::JobState;
 use farmhand_core::run::RunState;
 

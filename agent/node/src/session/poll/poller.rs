@@ -63,7 +63,7 @@ impl FailureDetector {
             act_on(io, "open_epoch", EPOCH.to_owned(), async move {
                 let memory = ctx.memory.latest();
                 let opened = protocol::open_epoch(&ctx.db, &watched, &me.address, memory.as_ref()).await?;
-                Ok(opened.map(Event::EpochOpened))
+                Ok(opened.map(Event::from))
             });
         }
     }

@@ -1,41 +1,18 @@
-//! What happened, said once. [`Events::emit`] alone turns an event into a log line, metrics and a row.
+//! [`Events::emit`] alone turns an event into a log line, metrics and a row.
 
-mod event;
-mod measure;
-mod record;
-mod refused;
-mod severity;
-mod takeover;
-mod text;
-mod told;
+#[cfg(test)]
+mod golden;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use farmhand_store::events::Event as EventRow;
-use farmhand_store::{Observer, Severity, StoreError};
+use farmhand_store::events::EventRow;
+use farmhand_store::{Observer, Severity};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-pub use event::Event;
-pub use refused::Refused;
-pub use takeover::TakeoverCause;
-pub use told::Told;
+pub use farmhand_store::event::{Event, TakeoverCause};
 
-pub use farmhand_core::attempt::AttemptRef;
-
-use self::severity::severity;
 use crate::metrics::Metrics;
-
-impl Event {
-    /// A statement failed with this error.
-    pub fn database_down(op: &'static str, error: &StoreError) -> Self {
-        Self::DatabaseDown {
-            op,
-            class: error.class(),
-            error: error.to_string(),
-        }
-    }
-}
 
 /// The one subscriber. Rows wait in a bounded queue; when it is full they are counted as lost, never waited for.
 #[derive(Clone)]
@@ -75,9 +52,15 @@ impl Events {
 
     /// Measures, logs and records an event; what finds no room in the queue of rows is counted.
     pub fn emit(&self, event: Event) {
-        measure::measure(&self.metrics, &event);
-        self.log(&event);
-        if let Some(row) = record::row(&event, &self.address) {
+        farmhand_store::count_event!(self.metrics, &event);
+        match event.severity() {
+            None => tracing::trace!(?event),
+            Some(Severity::Debug) => tracing::debug!("{event}"),
+            Some(Severity::Info) => tracing::info!("{event}"),
+            Some(Severity::Warning) => tracing::warn!("{event}"),
+            Some(Severity::Error) => tracing::error!("{event}"),
+        }
+        if let Some(row) = event.row(&self.address) {
             let sent = self.rows.try_send(row);
             // Closed: the agent leaves.
             let full = matches!(sent, Err(TrySendError::Full(_)));
@@ -93,28 +76,6 @@ impl Events {
                 tracing::warn!(
                     "{waiting} events wait for the database: what happens from here on is not recorded"
                 );
-            }
-        }
-    }
-
-    fn log(&self, event: &Event) {
-        match event {
-            Event::Renewed { .. }
-            | Event::ClaimTook { .. }
-            | Event::ClaimLost { .. }
-            | Event::Answered { .. }
-            | Event::TurnedAway { .. }
-            | Event::ClockOffset { .. } => {
-                tracing::trace!(?event);
-            }
-            _ => {
-                let text = text::Text(event);
-                match severity(event) {
-                    Severity::Debug => tracing::debug!("{text}"),
-                    Severity::Info => tracing::info!("{text}"),
-                    Severity::Warning => tracing::warn!("{text}"),
-                    Severity::Error => tracing::error!("{text}"),
-                }
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::durations::{Exceeded, Usual};
 use farmhand_core::lease::BootInstant;
+use farmhand_store::event::Event;
 use farmhand_store::slow::{self, Running};
 use farmhand_store::{Db, StoreError, reading};
 
@@ -15,20 +16,11 @@ const ASKED: usize = 100;
 /// What was read of a job is good for so long.
 const GOOD: Duration = Duration::from_secs(600);
 
-/// A run that takes longer than usual.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlowRun {
-    /// The run, as it is read.
-    pub run: Running,
-    /// How long the job's runs usually take, which this one exceeds.
-    pub exceeded: Exceeded,
-}
-
 /// How long the runs of jobs that run now usually take.
 #[derive(Default)]
-pub(super) struct UsualOf(HashMap<String, (Option<Usual>, BootInstant)>);
+pub(super) struct SlowRuns(HashMap<String, (Option<Usual>, BootInstant)>);
 
-impl UsualOf {
+impl SlowRuns {
     /// Looks at what runs and writes down what takes longer than usual. Returns what is news. `ended`: something of what is
     /// written down is over.
     ///
@@ -39,23 +31,28 @@ impl UsualOf {
         db: &Db,
         running: &[Running],
         ended: bool,
-    ) -> Result<Vec<SlowRun>, StoreError> {
+    ) -> Result<Vec<Event>, StoreError> {
         self.learn(db, running).await?;
-        let found: Vec<(&Running, Exceeded)> = (running.iter())
+        let slow: Vec<(&Running, Exceeded)> = (running.iter())
             .filter_map(|run| {
                 let (usual, _) = self.0.get(&run.job_id)?;
                 Some((run, Exceeded::by(usual.as_ref()?, run.lasted())?))
             })
             .collect();
-        if found.is_empty() && !ended {
+        if slow.is_empty() && !ended {
             return Ok(Vec::new());
         }
-        let news = slow::mark(db, &found).await?;
-        let told = found.into_iter().filter(|(run, _)| news.contains(&run.run_id));
-        Ok(told
-            .map(|(run, exceeded)| SlowRun {
-                run: run.clone(),
-                exceeded,
+        let news = slow::mark(db, &slow).await?;
+        let new = slow.into_iter().filter(|(run, _)| news.contains(&run.run_id));
+        Ok(new
+            .map(|(run, Exceeded { p95, runs })| Event::RunSlow {
+                job_id: run.job_id.clone(),
+                run_id: run.run_id,
+                attempt: run.attempt,
+                node: run.node.clone(),
+                ran: run.lasted(),
+                p95,
+                runs,
             })
             .collect())
     }
