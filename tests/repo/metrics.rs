@@ -15,11 +15,10 @@ fn names(text: &str) -> BTreeSet<String> {
 /// Every metric of the code: the agent's by its one file of names, the farm's as they are built.
 fn in_code() -> BTreeSet<String> {
     let text = super::read("agent/telemetry/src/metrics.rs");
-    let literal = |line: &str| {
-        let name = line.trim().strip_prefix('"')?.split('"').next()?.to_owned();
-        name.starts_with("farmhand_").then_some(name)
-    };
-    let mut found: BTreeSet<String> = text.split(['(', ',', '\n']).filter_map(literal).collect();
+    let quoted = text.split('"').skip(1).step_by(2);
+    let mut found: BTreeSet<String> = (quoted.filter(|text| text.starts_with("farmhand_")))
+        .map(str::to_owned)
+        .collect();
     assert!(found.len() > 20, "{found:?}");
     found.extend(
         farmhand_telemetry::snapshot::sample()

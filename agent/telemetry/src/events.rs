@@ -1,7 +1,7 @@
 //! [`Events::emit`] alone turns an event into a log line, metrics and a row.
 
 #[cfg(test)]
-mod golden;
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Every metric of one agent, by name. Updated by [`crate::events`] and by nobody else.
+//! Every metric of one agent, in one table. [`crate::events`] counts; the agent sets the gauges of what it holds now.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,6 +6,7 @@ use farmhand_core::attempt::RunKind;
 use farmhand_core::lease::BootInstant;
 use farmhand_core::release;
 use farmhand_os::clock::boot_now;
+use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
@@ -21,47 +22,98 @@ const DURATION: &[f64] = &[
     0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0,
 ];
 
-/// Every metric of an agent, registered once.
-pub struct Metrics {
-    registry: Registry,
-    pub(crate) claims: IntCounterVec,
-    pub(crate) claim_duration: Histogram,
-    pub(crate) schedule_lag: HistogramVec,
-    pub(crate) runs_started: IntCounterVec,
-    pub(crate) runs_finished: IntCounterVec,
-    pub(crate) run_duration: HistogramVec,
-    /// Attempts that hold a slot here.
-    pub runs_in_progress: IntGauge,
-    /// Attempts of this node that were killed and that the kernel does not end.
-    pub runs_unkillable: IntGauge,
-    /// Attempts that may run here at once.
-    pub slots: IntGauge,
-    /// Slots that this agent would claim for now.
-    pub slots_free: IntGauge,
-    pub(crate) starts_refused: IntGauge,
-    pub(crate) retries: IntCounter,
-    pub(crate) refusals: IntCounterVec,
-    pub(crate) skips: IntCounterVec,
-    pub(crate) takeovers: IntCounterVec,
-    pub(crate) takeover_delay: Histogram,
-    pub(crate) timeouts: IntCounterVec,
-    pub(crate) renewals: IntCounterVec,
-    lease_remaining: Gauge,
-    pub(crate) lease: Lease,
-    /// The farm's gauges while this agent exposes them, and until when it may.
-    farm: Mutex<(Vec<MetricFamily>, BootInstant)>,
-    pub(crate) fence_rejections: IntCounterVec,
-    pub(crate) fence_kills: IntCounterVec,
-    /// 1 while the database answers this agent, else 0.
-    pub db_up: IntGauge,
-    pub(crate) db_errors: IntCounterVec,
-    pub(crate) db_query_duration: HistogramVec,
-    pub(crate) db_connections: IntGaugeVec,
-    pub(crate) db_clock_offset: Gauge,
-    pub(crate) log_dropped: IntCounter,
-    pub(crate) notifications: IntCounterVec,
-    pub(crate) http_requests: IntCounterVec,
-    pub(crate) http_refused: IntCounterVec,
+/// `field: type[labels] in buckets "name", "help";`
+macro_rules! metrics {
+    ($($field:ident: $type:ident$([$($label:literal),*])? $(in $buckets:ident)? $name:literal, $help:literal;)*) => {
+        /// Every metric of an agent, registered once.
+        pub struct Metrics {
+            registry: Registry,
+            pub(crate) lease: Lease,
+            /// The farm's gauges while this agent exposes them, and until when it may.
+            farm: Mutex<(Vec<MetricFamily>, BootInstant)>,
+            $(#[doc = $help] pub $field: $type,)*
+        }
+
+        impl Metrics {
+            fn registered() -> Result<Self, prometheus::Error> {
+                let registry = Registry::new();
+                Ok(Self {
+                    $($field: {
+                        let metric = $type::of(Opts::new($name, $help), &[$($($label),*)?], [$($buckets,)? LATENCY][0])?;
+                        registry.register(Box::new(metric.clone()))?;
+                        metric
+                    },)*
+                    lease: Lease::default(),
+                    farm: Mutex::new((Vec::new(), BootInstant(0))),
+                    registry,
+                })
+            }
+        }
+    };
+}
+
+metrics! {
+    build: IntGaugeVec["version"] "farmhand_build_info", "Constant 1, labelled by version";
+    claims: IntCounterVec["kind", "result"] "farmhand_claims_total", "Claims by what came of them";
+    claim_duration: Histogram "farmhand_claim_duration_seconds", "Round trip of one claim statement";
+    schedule_lag: HistogramVec["kind"] "farmhand_schedule_lag_seconds", "From the instant a run was due or ready to its claim";
+    runs_started: IntCounterVec["kind"] "farmhand_runs_started_total", "Attempts started here";
+    runs_finished: IntCounterVec["kind", "outcome"] "farmhand_runs_finished_total", "Runs ended by this agent, by outcome";
+    run_duration: HistogramVec["kind"] in DURATION "farmhand_run_duration_seconds", "From exec to exit of an attempt";
+    runs_in_progress: IntGauge "farmhand_runs_in_progress", "Attempts that hold a slot here";
+    runs_unkillable: IntGauge "farmhand_runs_unkillable", "Attempts here that were killed and that the kernel does not end";
+    slots: IntGauge "farmhand_slots", "Attempts that may run here at once";
+    slots_free: IntGauge "farmhand_slots_free", "Attempts that this agent would claim now; 0 while it claims nothing";
+    starts_refused: IntGauge "farmhand_starts_refused",
+        "1 while the machine refuses to start processes; 0 once one has started again";
+    retries: IntCounter "farmhand_retries_total", "Attempts sent back to be tried again";
+    refusals: IntCounterVec["by"] "farmhand_refusals_total", "Attempts that this node would not start, by what forbids it";
+    skips: IntCounterVec["reason"] "farmhand_skips_total", "Due instants recorded as skipped";
+    takeovers: IntCounterVec["cause"] "farmhand_lease_takeovers_total", "Runs claimed here after another attempt was lost";
+    takeover_delay: Histogram "farmhand_lease_takeover_delay_seconds",
+        "From the last renewal seen of a dead session to its runs being free";
+    timeouts: IntCounterVec["type"] "farmhand_timeouts_total", "What ran out of time";
+    renewals: IntCounterVec["result"] "farmhand_lease_renewals_total", "Lease renewals by result";
+    lease_remaining: Gauge "farmhand_lease_remaining_ratio", "Lease left, as a fraction of its TTL; 0 without a session";
+    fence_rejections: IntCounterVec["op"] "farmhand_fence_rejections_total", "Writes refused because the run had moved on";
+    fence_kills: IntCounterVec["result"] "farmhand_fence_kills_total",
+        "Attempts killed because the lease or the run was no longer ours";
+    db_up: IntGauge "farmhand_db_up", "1 while the database answers this agent";
+    db_errors: IntCounterVec["op", "class"] "farmhand_db_errors_total", "Failed statements";
+    db_query_duration: HistogramVec["op"] "farmhand_db_query_duration_seconds", "Round trip of a statement";
+    db_connections: IntGaugeVec["state"] "farmhand_db_pool_connections", "Connections to PostgreSQL";
+    db_clock_offset: Gauge "farmhand_db_clock_offset_seconds", "The database's wall clock minus this machine's";
+    log_dropped: IntCounter "farmhand_log_dropped_bytes_total",
+        "Output of commands beyond output.local, lost to a full disk, or not taken by journald or syslog";
+    notifications: IntCounterVec["channel", "result"] "farmhand_notifications_total",
+        "Tries to tell people of a job, and signs of life to the outside, by what came of them";
+    http_requests: IntCounterVec["class"] "farmhand_http_requests_total", "Requests answered, by the class of their status";
+    http_refused: IntCounterVec["reason"] "farmhand_http_refused_total",
+        "Requests to the API turned away, and connections not taken, by reason";
+}
+
+trait Metric: Collector + Clone + Sized {
+    fn of(opts: Opts, labels: &[&str], buckets: &[f64]) -> Result<Self, prometheus::Error>;
+}
+
+macro_rules! made_of {
+    ($opts:ident, $labels:ident, $buckets:ident: $($type:ident = $make:expr;)*) => { $(impl Metric for $type {
+        fn of($opts: Opts, $labels: &[&str], $buckets: &[f64]) -> Result<Self, prometheus::Error> {
+            let _ = ($labels, $buckets);
+            $make
+        }
+    })* };
+}
+
+made_of! {
+    opts, labels, buckets:
+    IntCounter = Self::with_opts(opts);
+    IntCounterVec = Self::new(opts, labels);
+    Gauge = Self::with_opts(opts);
+    IntGauge = Self::with_opts(opts);
+    IntGaugeVec = Self::new(opts, labels);
+    Histogram = Self::with_opts(HistogramOpts::from(opts).buckets(buckets.to_vec()));
+    HistogramVec = Self::new(HistogramOpts::from(opts).buckets(buckets.to_vec()), labels);
 }
 
 /// The fraction of the lease that was left, when, and its TTL in seconds.
@@ -86,175 +138,10 @@ impl Lease {
 }
 
 impl Metrics {
-    /// Registers every series; the fixed label values of the counters and histograms that alerts watch start at zero.
+    /// The fixed label values of the counters and histograms that alerts watch start at zero.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let r = Registry::new();
-        let build = int_gauge_vec(
-            &r,
-            "farmhand_build_info",
-            "Constant 1, labelled by version",
-            &["version"],
-        )?;
-        build.with_label_values(&[release::version()]).set(1);
-        let m = Self {
-            claims: counters(
-                &r,
-                "farmhand_claims_total",
-                "Claims by what came of them",
-                &["kind", "result"],
-            )?,
-            claim_duration: histogram(
-                &r,
-                "farmhand_claim_duration_seconds",
-                "Round trip of one claim statement",
-            )?,
-            schedule_lag: histograms(
-                &r,
-                "farmhand_schedule_lag_seconds",
-                "From the instant a run was due or ready to its claim",
-                "kind",
-                LATENCY,
-            )?,
-            runs_started: counters(
-                &r,
-                "farmhand_runs_started_total",
-                "Attempts started here",
-                &["kind"],
-            )?,
-            runs_finished: counters(
-                &r,
-                "farmhand_runs_finished_total",
-                "Runs ended by this agent, by outcome",
-                &["kind", "outcome"],
-            )?,
-            run_duration: histograms(
-                &r,
-                "farmhand_run_duration_seconds",
-                "From exec to exit of an attempt",
-                "kind",
-                DURATION,
-            )?,
-            runs_in_progress: int_gauge(&r, "farmhand_runs_in_progress", "Attempts that hold a slot here")?,
-            runs_unkillable: int_gauge(
-                &r,
-                "farmhand_runs_unkillable",
-                "Attempts here that were killed and that the kernel does not end",
-            )?,
-            slots: int_gauge(&r, "farmhand_slots", "Attempts that may run here at once")?,
-            slots_free: int_gauge(
-                &r,
-                "farmhand_slots_free",
-                "Attempts that this agent would claim now; 0 while it claims nothing",
-            )?,
-            starts_refused: int_gauge(
-                &r,
-                "farmhand_starts_refused",
-                "1 while the machine refuses to start processes; 0 once one has started again",
-            )?,
-            retries: counter(
-                &r,
-                "farmhand_retries_total",
-                "Attempts sent back to be tried again",
-            )?,
-            refusals: counters(
-                &r,
-                "farmhand_refusals_total",
-                "Attempts that this node would not start, by what forbids it",
-                &["by"],
-            )?,
-            skips: counters(
-                &r,
-                "farmhand_skips_total",
-                "Due instants recorded as skipped",
-                &["reason"],
-            )?,
-            takeovers: counters(
-                &r,
-                "farmhand_lease_takeovers_total",
-                "Runs claimed here after another attempt was lost",
-                &["cause"],
-            )?,
-            takeover_delay: histogram(
-                &r,
-                "farmhand_lease_takeover_delay_seconds",
-                "From the last renewal seen of a dead session to its runs being free",
-            )?,
-            timeouts: counters(&r, "farmhand_timeouts_total", "What ran out of time", &["type"])?,
-            renewals: counters(
-                &r,
-                "farmhand_lease_renewals_total",
-                "Lease renewals by result",
-                &["result"],
-            )?,
-            lease_remaining: gauge(
-                &r,
-                "farmhand_lease_remaining_ratio",
-                "Lease left, as a fraction of its TTL; 0 without a session",
-            )?,
-            lease: Lease::default(),
-            farm: Mutex::new((Vec::new(), BootInstant(0))),
-            fence_rejections: counters(
-                &r,
-                "farmhand_fence_rejections_total",
-                "Writes refused because the run had moved on",
-                &["op"],
-            )?,
-            fence_kills: counters(
-                &r,
-                "farmhand_fence_kills_total",
-                "Attempts killed because the lease or the run was no longer ours",
-                &["result"],
-            )?,
-            db_up: int_gauge(&r, "farmhand_db_up", "1 while the database answers this agent")?,
-            db_errors: counters(
-                &r,
-                "farmhand_db_errors_total",
-                "Failed statements",
-                &["op", "class"],
-            )?,
-            db_query_duration: histograms(
-                &r,
-                "farmhand_db_query_duration_seconds",
-                "Round trip of a statement",
-                "op",
-                LATENCY,
-            )?,
-            db_connections: int_gauge_vec(
-                &r,
-                "farmhand_db_pool_connections",
-                "Connections to PostgreSQL",
-                &["state"],
-            )?,
-            db_clock_offset: gauge(
-                &r,
-                "farmhand_db_clock_offset_seconds",
-                "The database's wall clock minus this machine's",
-            )?,
-            log_dropped: counter(
-                &r,
-                "farmhand_log_dropped_bytes_total",
-                "Output of commands beyond output.local, lost to a full disk, or not taken by journald or syslog",
-            )?,
-            notifications: counters(
-                &r,
-                "farmhand_notifications_total",
-                "Tries to tell people of a job, and signs of life to the outside, by what came of them",
-                &["channel", "result"],
-            )?,
-            http_requests: counters(
-                &r,
-                "farmhand_http_requests_total",
-                "Requests answered, by the class of their status",
-                &["class"],
-            )?,
-            http_refused: counters(
-                &r,
-                "farmhand_http_refused_total",
-                "Requests to the API turned away, and connections not taken, by reason",
-                &["reason"],
-            )?,
-            registry: r,
-        };
+        let m = Self::registered()?;
+        m.build.with_label_values(&[release::version()]).set(1);
         for cause in ["expired", "drain", "forced"] {
             m.takeovers.with_label_values(&[cause]);
         }
@@ -310,62 +197,4 @@ impl Metrics {
         TextEncoder::new().encode(&self.gather(now), &mut out)?;
         Ok(out)
     }
-}
-
-fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
-    let c = IntCounter::new(name, help)?;
-    r.register(Box::new(c.clone()))?;
-    Ok(c)
-}
-
-fn counters(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntCounterVec, prometheus::Error> {
-    let c = IntCounterVec::new(Opts::new(name, help), labels)?;
-    r.register(Box::new(c.clone()))?;
-    Ok(c)
-}
-
-fn gauge(r: &Registry, name: &str, help: &str) -> Result<Gauge, prometheus::Error> {
-    let g = Gauge::new(name, help)?;
-    r.register(Box::new(g.clone()))?;
-    Ok(g)
-}
-
-fn int_gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
-    let g = IntGauge::new(name, help)?;
-    r.register(Box::new(g.clone()))?;
-    Ok(g)
-}
-
-fn int_gauge_vec(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntGaugeVec, prometheus::Error> {
-    let g = IntGaugeVec::new(Opts::new(name, help), labels)?;
-    r.register(Box::new(g.clone()))?;
-    Ok(g)
-}
-
-fn histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
-    let h = Histogram::with_opts(HistogramOpts::new(name, help).buckets(LATENCY.to_vec()))?;
-    r.register(Box::new(h.clone()))?;
-    Ok(h)
-}
-
-fn histograms(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    label: &str,
-    buckets: &[f64],
-) -> Result<HistogramVec, prometheus::Error> {
-    let h = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &[label])?;
-    r.register(Box::new(h.clone()))?;
-    Ok(h)
 }
