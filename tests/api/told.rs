@@ -20,8 +20,6 @@ struct Situation {
     metrics: Vec<(&'static str, &'static str, f64)>,
 }
 
-/// What an agent has on the wire at `/metrics` is at most a second old.
-const EVERY: [&str; 2] = ["--snapshot-every", "1s"];
 const FORGET_RUNS: &str = "DELETE FROM farmhand.run_live WHERE run_id >= 9000";
 
 fn failures(failures: i64) -> Vec<(&'static str, &'static str, f64)> {
@@ -332,7 +330,7 @@ impl Ear {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_api_page_and_metrics_tell_each_situation_alike() {
-    let f = Fixture::with(&EVERY).await;
+    let f = Fixture::new().await;
     let token = f.token("reader", "viewer", "1h");
     let cookie = f.login(&token).await;
     let ear = Ear { f, token, cookie };

@@ -158,8 +158,7 @@ async fn an_open_page_says_what_is_away_and_recovers() {
 #[tokio::test]
 async fn what_is_done_at_night_takes_few_clicks() {
     let farm_of_three = Farm::new().agents(3).ttl(Duration::from_secs(5));
-    let often = ["--snapshot-every", "2s"];
-    let mut farm = farm(farm_of_three.arguments(&often).jobs(LONG).jobs(
+    let mut farm = farm(farm_of_three.jobs(LONG).jobs(
         r#"
         [job.broken]
         command = "echo the disk is full >&2; exit 3"

@@ -123,11 +123,7 @@ async fn agents_whose_clocks_jump_keep_their_leases_and_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_whose_clock_was_a_day_ahead_keeps_its_timetable_when_it_is_set() {
     let clocks = Clocks::new(&["+86400"]);
-    let mut farm = Farm::new()
-        .agents(1)
-        .env("FARMHAND_SNAPSHOT_EVERY", "1s")
-        .prepare()
-        .await;
+    let mut farm = Farm::new().agents(1).prepare().await;
     farm.agents[0].env.extend(clock(&clocks.files[0]));
     farm.agents[0].start().await;
     let name = "farmhand_farm_snapshot_timestamp_seconds";

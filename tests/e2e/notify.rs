@@ -226,7 +226,6 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
             "[notify.ops]\nwebhook_file = 'ops.url'\nheaders_file = 'ops.headers'\n
              [notify.mail]\nemail = 'ops@example.org'\n[job.quiet]\ncommand = 'true'\nnotify = 'mail'\n",
         )
-        .arguments(&["--snapshot-every", "1s"])
         .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
         .env("SSL_CERT_FILE", pair.file.display().to_string())
         .start()

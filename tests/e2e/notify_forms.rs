@@ -111,7 +111,6 @@ async fn a_missed_deadline_is_resolved_although_the_job_was_defined_anew() {
          [job.yearly]\nschedule = '0 3 1 1 *'\ncommand = 'true'\nnotify = 'oncall'\n";
     let farm = Farm::new()
         .jobs(jobs)
-        .arguments(&["--snapshot-every", "1s"])
         .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
         .start()
         .await;

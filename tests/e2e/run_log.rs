@@ -51,12 +51,7 @@ impl Journal {
 
     /// Agents that send their lines here.
     fn farm(&self, format: &str) -> FarmBuilder {
-        Farm::new().arguments(&[
-            "--run-log",
-            format,
-            "--run-log-socket",
-            self.path().to_str().unwrap(),
-        ])
+        Farm::new().arguments(&["--run-log", &format!("{format}:{}", self.path().display())])
     }
 
     fn datagrams(&mut self) -> Vec<Vec<u8>> {

@@ -76,7 +76,6 @@ async fn farm() -> Farm {
         .slots(20)
         .on(server)
         .jobs(JOBS)
-        .arguments(&["--snapshot-every", "1s"])
         // Nobody listens there.
         .env("FARMHAND_PING_URL", "http://127.0.0.1:1/")
         .env("FARMHAND_PING_EVERY", "1s")

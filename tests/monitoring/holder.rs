@@ -31,11 +31,7 @@ pub async fn holder(farm: &Farm, other_than: &str, bound: Duration) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_agent_exposes_the_farm_and_another_does_when_it_dies_hangs_or_leaves() {
-    let mut farm = Farm::new()
-        .agents(3)
-        .arguments(&["--snapshot-every", "1s"])
-        .start()
-        .await;
+    let mut farm = Farm::new().agents(3).start().await;
     let first = holder(&farm, "", SOON).await;
     // Its stopwatch: three seconds after its last renewal, then theirs and a look.
     farm.agent(&first).kill();

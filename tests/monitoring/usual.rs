@@ -14,12 +14,7 @@ const FIVE: &str = "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind,
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_takes_longer_than_usual_is_one_event_and_said_alike_everywhere() {
-    let mut farm = Farm::new()
-        .agents(2)
-        .arguments(&["--snapshot-every", "1s"])
-        .jobs(JOB)
-        .start()
-        .await;
+    let mut farm = Farm::new().agents(2).jobs(JOB).start().await;
     farm.exec(FIVE).await;
     let run = farm.submit("weary").await;
     // It is slow after ten seconds, and somebody has to look.

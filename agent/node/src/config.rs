@@ -58,8 +58,6 @@ pub struct AgentConfig {
     pub retention: Duration,
     /// Where each line of the runs' output goes besides the files and the database.
     pub run_log: Option<RunLogConfig>,
-    /// Between two snapshots of the farm for its metrics; whole seconds that divide a minute.
-    pub snapshot_every: Duration,
     /// Says who jobs may run as; without one, the agent's own user alone.
     pub policy: Option<PathBuf>,
     /// The keys by which definitions must be signed to be executed here; without one none need be.
@@ -90,6 +88,13 @@ impl AgentConfig {
         }
     }
 
+    /// Between two snapshots of the farm for its metrics: whole seconds that divide a minute. Who wants to notice within a short
+    /// lease that a node is lost wants to see it as soon.
+    pub(crate) fn snapshot_every(&self) -> Duration {
+        let most = (self.lease_ttl.as_secs() / 3).min(15);
+        Duration::from_secs((1..=most).rfind(|seconds| 60 % seconds == 0).unwrap_or(1))
+    }
+
     /// Keys that differ in `new` and are taken over only by a restart.
     pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
         let differs = [
@@ -116,7 +121,6 @@ impl AgentConfig {
             ("lease_ttl", self.lease_ttl != new.lease_ttl),
             ("notify", self.notify != new.notify),
             ("run_log", self.run_log != new.run_log),
-            ("snapshot_every", self.snapshot_every != new.snapshot_every),
             ("user", self.user != new.user),
             ("policy", self.policy != new.policy),
             ("trusted_keys", self.trusted_keys != new.trusted_keys),

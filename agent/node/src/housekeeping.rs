@@ -61,7 +61,7 @@ pub(crate) async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobScheduler
         let metrics = ctx.events.metrics.clone();
         Arc::new(Snapshots::new(
             &ctx.config.address,
-            ctx.config.snapshot_every,
+            ctx.config.snapshot_every(),
             metrics,
         ))
     });
@@ -153,7 +153,7 @@ async fn timetable(
     }
     if let Some(snapshots) = snapshots {
         let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
-        let when = snapshot::timetable(ctx.config.snapshot_every, own);
+        let when = snapshot::timetable(ctx.config.snapshot_every(), own);
         let job = Job::new_async(when.as_str(), move |_, _| {
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
             Box::pin(async move {

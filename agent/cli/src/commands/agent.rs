@@ -82,15 +82,10 @@ pub(crate) struct AgentArgs {
     /// How long finished runs are kept, in whole days; their output and the events as long, and for 30d at the most [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
-    /// Send each line of the runs' output on to this service too: none, journald or syslog [default: none]
+    /// Send each line of the runs' output on to this service too: none, journald or syslog; or with another socket than its usual
+    /// one, syslog:PATH [default: none]
     #[arg(long, value_name = "SERVICE")]
     pub run_log: Option<String>,
-    /// Its socket [default: /run/systemd/journal/socket or /dev/log]
-    #[arg(long, value_name = "PATH")]
-    pub run_log_socket: Option<String>,
-    /// How often the farm is read for its metrics, by one agent at a time: a part of a minute [default: 15s]
-    #[arg(long, value_name = "DURATION")]
-    pub snapshot_every: Option<String>,
     /// A file of root's that says who jobs may run as, or "off" [default: off, the agent's own user alone]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<String>,

@@ -113,7 +113,7 @@ struct Worker {
 impl Worker {
     async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         let ctx = self.ctx.clone();
-        let mut tick = tokio::time::interval(ctx.config.snapshot_every);
+        let mut tick = tokio::time::interval(ctx.config.snapshot_every());
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let result = tokio::select! {
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     async fn look_for_missed(&mut self) -> Result<(), StoreError> {
-        let every = snapshot::turn(self.ctx.config.snapshot_every);
+        let every = snapshot::turn(self.ctx.config.snapshot_every());
         let wake = &self.ctx.wake;
         let seen = match wake.take_seen() {
             None if wake.watched.load(Ordering::Relaxed) => {

@@ -132,7 +132,7 @@ impl Session {
             io.emit(Event::EpochChanged { from, to });
         }
         self.database.seen(io, &poll.database);
-        let exposes = io.ctx.config.listen.map(|_| io.ctx.config.snapshot_every);
+        let exposes = io.ctx.config.listen.map(|_| io.ctx.config.snapshot_every());
         io.ctx.wake.polled(&poll, exposes);
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
         let overdue = (poll.earliest_next_run).is_some_and(|at| at + OVERDUE_AFTER <= poll.db_now);

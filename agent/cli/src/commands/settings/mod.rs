@@ -17,11 +17,8 @@ pub(super) use self::values::{default_state_dir, lease_ttl, log_filter};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use farmhand_core::definition::NODE_LABEL;
-use farmhand_core::document::{
-    Mistakes, Reader, Sink, Source, Spanned, Wrong, parse_duration, parse_table, text,
-};
+use farmhand_core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table, text};
 use farmhand_node::config::AgentConfig;
-use farmhand_node::runlog::RunLogConfig;
 use farmhand_policy::trust;
 use farmhand_warden_client::helper::{self, Purpose};
 use serde_json::Value;
@@ -33,8 +30,12 @@ pub(super) fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a setting is called in the file; upper-cased after `FARMHAND_` in the environment, with dashes as a flag.
+/// What a setting is called in the file, with the table that it is in; upper-cased after `FARMHAND_` in the environment, and with dashes
+/// as a flag.
 type Key = &'static str;
+
+/// The tables of settings in the file.
+const TABLES: [&str; 2] = ["smtp", "ping"];
 
 const OWN_LABEL: &str = "every node has this label by itself, with its address as value";
 
@@ -59,17 +60,26 @@ pub(super) fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<A
     let source = source.unwrap_or(empty);
     let sink = Sink::new(0, &source.text);
     let table = parse_table(&sink, &source.text);
+    let mut file = Reader::new(vec![&table], &sink);
+    let tables = TABLES.iter().filter_map(|name| Some((*name, file.table(name)?)));
     let mut merge = Merge {
         args,
         flags: serde_json::to_value(args).unwrap_or_default(),
         env,
-        file: Reader::new(vec![&table], &sink),
+        tables: tables.collect(),
+        file,
         sink: &sink,
         mistakes: Vec::new(),
     };
     let config = merge.config();
-    let Merge { file, mistakes, .. } = merge;
+    let Merge {
+        file,
+        tables,
+        mistakes,
+        ..
+    } = merge;
     file.finish(&[("label", "did you mean `labels`?")]);
+    tables.values().for_each(|table| table.finish(outside::HINTS));
     let in_file = Mistakes::check(std::slice::from_ref(&source), sink.into_problems());
     match (config, mistakes.is_empty(), in_file) {
         (Some(config), true, Ok(())) => Ok(config),
@@ -114,6 +124,7 @@ struct Merge<'a> {
     flags: Value,
     env: &'a BTreeMap<String, String>,
     file: Reader<'a>,
+    tables: BTreeMap<&'static str, Reader<'a>>,
     sink: &'a Sink<'a>,
     mistakes: Vec<String>,
 }
@@ -143,9 +154,7 @@ impl Merge<'_> {
         let notify = self.setting("notify", on_off, || Ok(true));
         let stop_timeout = self.setting("stop_timeout", parse_duration, || Ok(Duration::from_secs(30)));
         let retention = self.setting("retention", retention, || Ok(Duration::from_secs(30 * 86_400)));
-        let snapshot_every = self.setting("snapshot_every", snapshot_every, || Ok(Duration::from_secs(15)));
         let run_log = self.setting("run_log", run_log, || Ok(None));
-        let socket = self.setting("run_log_socket", |text| directory(text).map(Some), || Ok(None));
         let trusted_keys = self.setting("trusted_keys", policy, || {
             Ok(default_keys(Path::new(trust::DEFAULT_FILE)))
         });
@@ -180,11 +189,7 @@ impl Merge<'_> {
             notify: notify?,
             stop_timeout: stop_timeout?,
             retention: retention?,
-            run_log: run_log?.zip(Some(socket?)).map(|(format, socket)| RunLogConfig {
-                format,
-                socket: socket.unwrap_or_else(|| PathBuf::from(format.default_socket())),
-            }),
-            snapshot_every: snapshot_every?,
+            run_log: run_log?,
             user: user?,
             policy: policy?,
             trusted_keys: trusted_keys?,
@@ -200,29 +205,13 @@ impl Merge<'_> {
         default: impl FnOnce() -> Result<T, String>,
     ) -> Option<T> {
         // The file is asked even when a flag wins: its key is known, and its mistakes count.
-        let in_file = self.file.read(key, scalar);
-        let flag = self.flags[key].as_str().map(str::to_owned);
-        let written = self.written(key, key, in_file, flag, parse)?;
-        match written.map_or_else(default, Ok) {
-            Ok(value) => Some(value),
-            Err(why) => {
-                self.mistakes.push(format!("--{}: {why}", key.replace('_', "-")));
-                None
-            }
-        }
-    }
-
-    /// The value that wins, if there is one. `name` is the variable's, without its beginning.
-    fn written<T>(
-        &mut self,
-        key: Key,
-        name: &str,
-        in_file: Option<Spanned<String>>,
-        flag: Option<String>,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<Option<T>> {
-        let variable = format!("FARMHAND_{}", name.to_ascii_uppercase());
+        let in_file = match key.split_once('.') {
+            Some((table, key)) => (self.tables.get_mut(table)).and_then(|table| table.read(key, scalar)),
+            None => self.file.read(key, scalar),
+        };
+        let variable = format!("FARMHAND_{}", key.replace('.', "_").to_ascii_uppercase());
         let in_env = self.env.get(&variable).cloned();
+        let flag = self.flags[key].as_str().map(str::to_owned);
         let all = [
             in_file.map(|found| (found.value, Origin::File(found.span))),
             in_env.map(|text| (text, Origin::Variable(variable))),
@@ -238,7 +227,18 @@ impl Merge<'_> {
                 }
             }
         }
-        Some(result)
+        match result.map_or_else(default, Ok) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.mistakes.push(format!("--{}: {why}", key.replace('_', "-")));
+                None
+            }
+        }
+    }
+
+    /// The same for one that has no default.
+    fn optional<T>(&mut self, key: Key, parse: impl Fn(&str) -> Result<T, String>) -> Option<Option<T>> {
+        self.setting(key, |text| parse(text).map(Some), || Ok(None))
     }
 
     fn complain(&mut self, key: Key, text: &str, from: Origin, why: &str) {
@@ -250,6 +250,7 @@ impl Merge<'_> {
             Origin::Variable(name) => self.mistakes.push(format!("{name}=\"{text}\": {why}")),
             Origin::File(span) => {
                 let wrong = Wrong::new(why, "see `farmhand agent --help`");
+                let (.., key) = key.rsplit_once('.').unwrap_or(("", key));
                 self.sink.wrong(span, key, wrong);
             }
         }

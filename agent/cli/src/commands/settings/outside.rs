@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farmhand_core::document::{Reader, parse_duration};
+use farmhand_core::document::parse_duration;
 use farmhand_core::notify::{Url, email_address};
 
 use super::Merge;
@@ -12,6 +12,14 @@ use farmhand_node::notify::{Outside, Ping, PingUrl, Smtp, SmtpTls};
 
 /// Where units and packages keep what targets name.
 const SECRETS_DIR: &str = "/etc/farmhand/secrets";
+
+/// For keys that are none.
+pub(super) const HINTS: &[(&str, &str)] = &[
+    ("server", "did you mean `host`?"),
+    ("password", "write it into a file of its own: `password_file`"),
+    ("username", "did you mean `user`?"),
+    ("interval", "did you mean `every`?"),
+];
 
 impl Merge<'_> {
     pub(super) fn outside(&mut self) -> Option<Outside> {
@@ -26,25 +34,16 @@ impl Merge<'_> {
     }
 
     fn smtp(&mut self) -> Option<Option<Smtp>> {
-        let mut table = self.file.table("smtp");
-        let host = self.inner(table.as_mut(), "smtp", "host", name);
-        let port = self.inner(table.as_mut(), "smtp", "port", port);
-        let tls = self.inner(table.as_mut(), "smtp", "tls", smtp_tls);
-        let user = self.inner(table.as_mut(), "smtp", "user", name);
-        let password_file = self.inner(table.as_mut(), "smtp", "password_file", directory);
-        let from = self.inner(table.as_mut(), "smtp", "from", address);
-        let present = table.is_some();
-        if let Some(table) = table {
-            table.finish(&[
-                ("server", "did you mean `host`?"),
-                ("password", "write it into a file of its own: `password_file`"),
-                ("username", "did you mean `user`?"),
-            ]);
-        }
+        let host = self.optional("smtp.host", name);
+        let port = self.setting("smtp.port", port, || Ok(587));
+        let tls = self.optional("smtp.tls", smtp_tls);
+        let user = self.optional("smtp.user", name);
+        let password_file = self.optional("smtp.password_file", directory);
+        let from = self.optional("smtp.from", address);
         let (host, port, tls, user) = (host?, port?, tls?, user?);
         let (password_file, from) = (password_file?, from?);
         let (Some(host), Some(from)) = (host.clone(), from.clone()) else {
-            if !present && host.is_none() && from.is_none() {
+            if !self.tables.contains_key("smtp") && host.is_none() && from.is_none() {
                 return Some(None);
             }
             self.mistakes
@@ -56,7 +55,6 @@ impl Merge<'_> {
                 .push("[smtp]: `user` and `password_file` need each other".to_owned());
             return None;
         }
-        let port = port.unwrap_or(587);
         let tls = tls.unwrap_or(if port == 465 {
             SmtpTls::Implicit
         } else {
@@ -82,19 +80,13 @@ impl Merge<'_> {
     }
 
     fn ping(&mut self) -> Option<Option<Ping>> {
-        let mut table = self.file.table("ping");
-        let url = self.inner(table.as_mut(), "ping", "url", url);
-        let file = self.inner(table.as_mut(), "ping", "url_file", directory);
-        let every = self.inner(table.as_mut(), "ping", "every", ping_every);
-        let present = table.is_some();
-        if let Some(table) = table {
-            table.finish(&[("interval", "did you mean `every`?")]);
-        }
-        let every = every?.unwrap_or(Duration::from_secs(60));
+        let url = self.optional("ping.url", url);
+        let file = self.optional("ping.url_file", directory);
+        let every = self.setting("ping.every", ping_every, || Ok(Duration::from_secs(60)))?;
         let to = match (url?, file?) {
             (Some(url), None) => PingUrl::Given(url),
             (None, Some(file)) => PingUrl::File(file),
-            (None, None) if !present => return Some(None),
+            (None, None) if !self.tables.contains_key("ping") => return Some(None),
             _ => {
                 self.mistakes
                     .push("[ping]: it needs either `url` or `url_file`".to_owned());
@@ -102,18 +94,6 @@ impl Merge<'_> {
             }
         };
         Some(Some(Ping { to, every }))
-    }
-
-    /// A key of a table: the environment wins over the file. `None`: it is wrong, and that has been said.
-    fn inner<T>(
-        &mut self,
-        table: Option<&mut Reader<'_>>,
-        prefix: &str,
-        key: &'static str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<Option<T>> {
-        let in_file = table.and_then(|table| table.read(key, scalar));
-        self.written(key, &format!("{prefix}_{key}"), in_file, None, parse)
     }
 }
 

@@ -14,9 +14,8 @@ impl Merge<'_> {
         metrics_token: bool,
     ) -> Option<(bool, Option<TlsFiles>)> {
         let api = self.setting("api", on_off, || Ok(true));
-        let file = |text: &str| directory(text).map(Some);
-        let cert = self.setting("tls_cert", file, || Ok(None));
-        let key = self.setting("tls_key", file, || Ok(None));
+        let cert = self.optional("tls_cert", directory);
+        let key = self.optional("tls_key", directory);
         let (api, cert, key) = (api?, cert?, key?);
         let tls = match (cert, key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),

@@ -116,26 +116,22 @@ fn a_password_on_the_command_line_is_refused_and_never_repeated() {
 fn lines_go_to_the_services_own_socket_unless_told_otherwise() {
     let with = |pairs: &[(&str, &str)]| load(&AgentArgs::default(), &env(pairs)).unwrap().run_log;
     assert_eq!(with(&[]), None);
-    assert_eq!(
-        with(&[("FARMHAND_RUN_LOG", "none"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
-        None
-    );
+    assert_eq!(with(&[("FARMHAND_RUN_LOG", "none")]), None);
     let socket = |pairs| with(pairs).unwrap().socket.display().to_string();
     assert_eq!(
         socket(&[("FARMHAND_RUN_LOG", "journald")]),
         "/run/systemd/journal/socket"
     );
     assert_eq!(socket(&[("FARMHAND_RUN_LOG", "syslog")]), "/dev/log");
-    assert_eq!(
-        socket(&[("FARMHAND_RUN_LOG", "syslog"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
-        "/s"
-    );
-    let file = file("run_log = 'journal'\n");
-    let args = AgentArgs {
-        config: Some(file.path().to_owned()),
-        ..AgentArgs::default()
-    };
-    refused(&args, &env(&[]));
+    assert_eq!(socket(&[("FARMHAND_RUN_LOG", "syslog:/s")]), "/s");
+    for wrong in ["journal", "syslog:", "none:/s"] {
+        let file = file(&format!("run_log = '{wrong}'\n"));
+        let args = AgentArgs {
+            config: Some(file.path().to_owned()),
+            ..AgentArgs::default()
+        };
+        refused(&args, &env(&[]));
+    }
 }
 
 #[test]
@@ -317,9 +313,7 @@ fn every_flag_is_a_variable_and_a_key_of_the_file_too() {
         ("notify", "off"),
         ("stop_timeout", "1s"),
         ("retention", "2d"),
-        ("run_log", "syslog"),
-        ("run_log_socket", "/l"),
-        ("snapshot_every", "30s"),
+        ("run_log", "syslog:/l"),
         ("policy", "/p"),
         ("trusted_keys", "/t"),
         ("user", "u"),

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use farmhand_node::runlog::Format;
+use farmhand_node::runlog::{Format, RunLogConfig};
 use farmhand_warden_client::helper;
 
 /// Strings, numbers and booleans alike, as they would be written on a command line.
@@ -138,22 +138,19 @@ pub(super) fn retention(text: &str) -> Result<Duration, String> {
     Ok(kept)
 }
 
-pub(super) fn snapshot_every(text: &str) -> Result<Duration, String> {
-    let every = parse_duration(text)?;
-    let whole = every.subsec_nanos() == 0 && every.as_secs() > 0 && 60 % every.as_secs() == 0;
-    whole
-        .then_some(every)
-        .ok_or_else(|| "write 1s, 2s, 3s, 4s, 5s, 6s, 10s, 12s, 15s, 20s, 30s or 60s".to_owned())
-}
-
-pub(super) fn run_log(text: &str) -> Result<Option<Format>, String> {
-    match text {
+pub(super) fn run_log(text: &str) -> Result<Option<RunLogConfig>, String> {
+    let (service, socket) = text.split_once(':').unzip();
+    let format = match service.unwrap_or(text) {
         // As a boolean in the file.
-        "none" | "off" => Ok(None),
-        "journald" => Ok(Some(Format::Journald)),
-        "syslog" => Ok(Some(Format::Syslog)),
-        _ => Err("write none, journald or syslog".to_owned()),
-    }
+        "none" | "off" if socket.is_none() => return Ok(None),
+        "journald" => Format::Journald,
+        "syslog" => Format::Syslog,
+        _ => return Err("write none, journald or syslog, or with its socket syslog:PATH".to_owned()),
+    };
+    Ok(Some(RunLogConfig {
+        format,
+        socket: directory(socket.unwrap_or(format.default_socket()))?,
+    }))
 }
 
 pub(super) fn on_off(text: &str) -> Result<bool, String> {
