@@ -14,198 +14,88 @@ const NODE_STATES: [&str; 7] = [
 const QUEUE_STATES: [&str; 7] = ["running", "due", "delayed", "overlap", "pool", "lock", "rate"];
 const LEASE_STATES: [&str; 4] = ["healthy", "expired", "stalled", "overrun"];
 
+/// `name [labels] "help", for each thing => [values of the labels] = value;`
+macro_rules! gauges {
+    ($registry:ident: $($name:literal [$($label:literal),*] $help:literal,
+        for $each:pat in $all:expr => [$($labelled:expr),*] = $value:expr;)*) => {$(
+        let series = gauge(&$registry, concat!("farmhand_farm_", $name), $help, &[$($label),*]);
+        for $each in $all {
+            series.with_label_values::<&str>(&[$($labelled),*]).set($value);
+        }
+    )*};
+}
+
 /// Builds the families anew, so that no series outlives what it was about.
 pub(crate) fn families(
     farm: &FarmSnapshot,
     deadline: impl Fn(&JobPoint) -> Option<Timestamp>,
     people: impl Fn(&JobPoint) -> Option<ForPeople>,
 ) -> Vec<MetricFamily> {
-    let mut all = Families(Registry::new());
-    all.one(
-        "snapshot_timestamp_seconds",
-        "The database's clock when this snapshot of the farm was read",
-        farm.at,
-    );
-    all.one(
-        "claims_open",
-        "1 while claims are open; 0: the database was replaced or restarted, and no agent has opened them yet",
-        f64::from(u8::from(farm.claims_open)),
-    );
-    all.states(
-        "nodes",
-        "Nodes by state; blocked: its machine refuses to start processes; expired: past its lease and not yet taken over; lost: ended by another within the last day",
-        &NODE_STATES,
-        |state| farm.nodes.get(state).copied(),
-    );
-    all.states(
-        "queue_depth",
-        "Runs that have not ended, by state; delayed: not yet ready; else the gate that holds them",
-        &QUEUE_STATES,
-        |state| farm.queue.get(state).copied(),
-    );
-    all.one(
-        "oldest_due_age_seconds",
-        "How long the oldest claimable run has waited",
-        farm.oldest_due_age,
-    );
-    all.one(
-        "oldest_notification_age_seconds",
-        "How long the oldest message has waited to be delivered",
-        farm.oldest_notification_age,
-    );
+    let all = Registry::new();
     let running = farm.queue.get("running").copied().unwrap_or(0);
     let unhealthy: i64 = farm.unhealthy.values().sum();
-    all.states(
-        "leases",
-        "Leases on running runs by state; stalled: its session has ended, or it never started",
-        &LEASE_STATES,
-        |state| match state {
-            "healthy" => Some((running - unhealthy).max(0)),
-            other => farm.unhealthy.get(other).copied(),
-        },
-    );
-    let stuck = all.gauge(
-        "stuck_lease_age_seconds",
-        "Since when the oldest lease of this job on this node is not healthy; the oldest hundred",
-        &["job_name", "node", "state"],
-    );
-    for s in &farm.stuck {
-        stuck
-            .with_label_values(&[&s.job_id, &s.node, &s.state])
-            .set(s.age);
+    let leases = |state: &str| match state {
+        "healthy" => (running - unhealthy).max(0),
+        other => farm.unhealthy.get(other).copied().unwrap_or(0),
+    };
+    gauges! { all:
+        "snapshot_timestamp_seconds" [] "The database's clock when this snapshot of the farm was read",
+            for () in [()] => [] = farm.at;
+        "claims_open" [] "1 while claims are open; 0: the database was replaced or restarted, and no agent has opened them yet",
+            for () in [()] => [] = f64::from(u8::from(farm.claims_open));
+        "nodes" ["state"] "Nodes by state; blocked: its machine refuses to start processes; expired: past its lease and not yet taken over; lost: ended by another within the last day",
+            for state in NODE_STATES => [state] = farm.nodes.get(state).copied().unwrap_or(0) as f64;
+        "queue_depth" ["state"] "Runs that have not ended, by state; delayed: not yet ready; else the gate that holds them",
+            for state in QUEUE_STATES => [state] = farm.queue.get(state).copied().unwrap_or(0) as f64;
+        "oldest_due_age_seconds" [] "How long the oldest claimable run has waited",
+            for () in [()] => [] = farm.oldest_due_age;
+        "oldest_notification_age_seconds" [] "How long the oldest message has waited to be delivered",
+            for () in [()] => [] = farm.oldest_notification_age;
+        "leases" ["state"] "Leases on running runs by state; stalled: its session has ended, or it never started",
+            for state in LEASE_STATES => [state] = leases(state) as f64;
+        "stuck_lease_age_seconds" ["job_name", "node", "state"]
+            "Since when the oldest lease of this job on this node is not healthy; the oldest hundred",
+            for stuck in &farm.stuck => [&stuck.job_id, &stuck.node, &stuck.state] = stuck.age;
+        "lost_node_age_seconds" ["node"] "Since when a node is lost that has not come back; the hundred lost last, within a day",
+            for node in &farm.missing => [&node.address] = node.age;
+        "slow_runs" [] "Runs that take longer than usual: more than twice the p95 of their job's last successes",
+            for () in [()] => [] = farm.slow_runs as f64;
+        "slow_run_seconds" ["job_name"]
+            "How long the longest of a job's runs that take longer than usual has taken; the hundred longest",
+            for slow in &farm.slow => [&slow.job_id] = slow.age;
+        "oldest_snapshot_age_seconds" []
+            "How long the oldest transaction has kept dead rows from being removed, which slows claiming",
+            for () in [()] => [] = farm.oldest_snapshot.1;
+        "oldest_snapshot_transactions" [] "How many transactions began since the oldest snapshot held open",
+            for () in [()] => [] = farm.oldest_snapshot.0 as f64;
+        "dead_rows" ["table"] "Rows that vacuum has not removed, as PostgreSQL estimates them",
+            for (table, rows) in &farm.dead_rows => [table] = *rows as f64;
+        "jobs_left_out" [] "Enabled jobs beyond the first thousand, which have no series of their own",
+            for () in [()] => [] = farm.jobs_left_out as f64;
+        "job_last_success_timestamp_seconds" ["job_name"] "When the job last succeeded; 0: never",
+            for job in &farm.jobs => [&job.job_id] = job.last_success.map_or(0.0, seconds);
+        "job_deadline_timestamp_seconds" ["job_name"]
+            "By when a scheduled job must have succeeded again: the due instant after the one it owes",
+            for (job, at) in farm.jobs.iter().filter_map(|job| Some((job, deadline(job)?))) => [&job.job_id] = seconds(at);
+        "job_next_run_timestamp_seconds" ["job_name"] "When the job is due next",
+            for (job, at) in farm.jobs.iter().filter_map(|job| Some((job, job.next_run?))) => [&job.job_id] = seconds(at);
+        "job_consecutive_failures" ["job_name"] "Firings that failed since the last that succeeded",
+            for job in &farm.jobs => [&job.job_id] = job.consecutive_failures as f64;
+        "job_recent_takeovers" ["job_name"]
+            "How many nodes or wardens ended with attempts of the job within the last hour, at least",
+            for job in &farm.jobs => [&job.job_id] = job.recent_takeovers as f64;
+        "job_info" ["job_name", "owner", "runbook"] "Constant 1, labelled by the job's owner and runbook; of jobs that have one of them",
+            for (job, of) in farm.jobs.iter().filter_map(|job| Some((job, people(job)?))) => [&job.job_id, &of.owner, &of.runbook] = 1.0;
     }
-    let missing = all.gauge(
-        "lost_node_age_seconds",
-        "Since when a node is lost that has not come back; the hundred lost last, within a day",
-        &["node"],
-    );
-    for m in &farm.missing {
-        missing.with_label_values(&[&m.address]).set(m.age);
-    }
-    all.one(
-        "slow_runs",
-        "Runs that take longer than usual: more than twice the p95 of their job's last successes",
-        farm.slow_runs as f64,
-    );
-    let slow = all.gauge(
-        "slow_run_seconds",
-        "How long the longest of a job's runs that take longer than usual has taken; the hundred longest",
-        &["job_name"],
-    );
-    for s in &farm.slow {
-        slow.with_label_values(&[&s.job_id]).set(s.age);
-    }
-    all.one(
-        "oldest_snapshot_age_seconds",
-        "How long the oldest transaction has kept dead rows from being removed, which slows claiming",
-        farm.oldest_snapshot.1,
-    );
-    all.one(
-        "oldest_snapshot_transactions",
-        "How many transactions began since the oldest snapshot held open",
-        farm.oldest_snapshot.0 as f64,
-    );
-    let dead = all.gauge(
-        "dead_rows",
-        "Rows that vacuum has not removed, as PostgreSQL estimates them",
-        &["table"],
-    );
-    for (table, rows) in &farm.dead_rows {
-        dead.with_label_values(&[table]).set(*rows as f64);
-    }
-    all.one(
-        "jobs_left_out",
-        "Enabled jobs beyond the first thousand, which have no series of their own",
-        farm.jobs_left_out as f64,
-    );
-    all.jobs(&farm.jobs, deadline);
-    let info = all.gauge(
-        "job_info",
-        "Constant 1, labelled by the job's owner and runbook; of jobs that have one of them",
-        &["job_name", "owner", "runbook"],
-    );
-    for job in &farm.jobs {
-        if let Some(ForPeople { owner, runbook }) = people(job) {
-            info.with_label_values(&[&job.job_id, &owner, &runbook]).set(1.0);
-        }
-    }
-    all.0.gather()
+    all.gather()
 }
 
-struct Families(Registry);
-
-impl Families {
-    fn gauge(&mut self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
-        let made = GaugeVec::new(Opts::new(format!("farmhand_farm_{name}"), help), labels)
-            // Names and labels are the literals above.
-            .unwrap_or_else(|e| unreachable!("{name}: {e}"));
-        self.0
-            .register(Box::new(made.clone()))
-            // Each name is registered once.
-            .unwrap_or_else(|e| unreachable!("{name}: {e}"));
-        made
-    }
-
-    fn one(&mut self, name: &str, help: &str, value: f64) {
-        self.gauge(name, help, &[])
-            .with_label_values::<&str>(&[])
-            .set(value);
-    }
-
-    fn states(&mut self, name: &str, help: &str, states: &[&str], of: impl Fn(&str) -> Option<i64>) {
-        let gauge = self.gauge(name, help, &["state"]);
-        for state in states {
-            gauge
-                .with_label_values(&[state])
-                .set(of(state).unwrap_or(0) as f64);
-        }
-    }
-
-    fn jobs(&mut self, jobs: &[JobPoint], deadline: impl Fn(&JobPoint) -> Option<Timestamp>) {
-        let success = self.gauge(
-            "job_last_success_timestamp_seconds",
-            "When the job last succeeded; 0: never",
-            &["job_name"],
-        );
-        let by = self.gauge(
-            "job_deadline_timestamp_seconds",
-            "By when a scheduled job must have succeeded again: the due instant after the one it owes",
-            &["job_name"],
-        );
-        let next = self.gauge(
-            "job_next_run_timestamp_seconds",
-            "When the job is due next",
-            &["job_name"],
-        );
-        let failures = self.gauge(
-            "job_consecutive_failures",
-            "Firings that failed since the last that succeeded",
-            &["job_name"],
-        );
-        let takeovers = self.gauge(
-            "job_recent_takeovers",
-            "How many nodes or wardens ended with attempts of the job within the last hour, at least",
-            &["job_name"],
-        );
-        for job in jobs {
-            let name = [job.job_id.as_str()];
-            success
-                .with_label_values(&name)
-                .set(job.last_success.map_or(0.0, seconds));
-            failures
-                .with_label_values(&name)
-                .set(job.consecutive_failures as f64);
-            takeovers
-                .with_label_values(&name)
-                .set(job.recent_takeovers as f64);
-            if let Some(at) = job.next_run {
-                next.with_label_values(&name).set(seconds(at));
-            }
-            if let Some(at) = deadline(job) {
-                by.with_label_values(&name).set(seconds(at));
-            }
-        }
-    }
+fn gauge(all: &Registry, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+    // Names and labels are the literals above, and each name is registered once.
+    let gauge = GaugeVec::new(Opts::new(name, help), labels).unwrap_or_else(|e| unreachable!("{name}: {e}"));
+    all.register(Box::new(gauge.clone()))
+        .unwrap_or_else(|e| unreachable!("{name}: {e}"));
+    gauge
 }
 
 fn seconds(at: Timestamp) -> f64 {

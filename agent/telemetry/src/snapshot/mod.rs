@@ -1,8 +1,8 @@
 //! The farm's gauges: one agent at a time reads them and exposes them, so that they are not counted N times.
 //!
 //! The rule is the lease protocol's, on a lease of its own. The holder reads its stopwatch before it sends a
-//! renewal and exposes what came with it for `Timing::exposed` from then on, a challenger takes the lease when
-//! it has seen the same count of renewals for `Timing::challenge` since it *received* it. No wall clock takes part.
+//! renewal and exposes what came with it for [`exposed`] from then on, a challenger takes the lease when
+//! it has seen the same count of renewals for [`challenge`] since it *received* it. No wall clock takes part.
 
 mod deadlines;
 mod families;
@@ -33,35 +33,26 @@ pub(crate) const MAX_JOBS: i64 = 1_000;
 /// Rates of two clocks differ by less than this part of a second per second.
 const RATES: f64 = 1.002;
 
-/// How long what is said here is true.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    /// Between two snapshots.
-    pub every: Duration,
+/// How long the statement may take, on client and server.
+fn limit(every: Duration) -> Duration {
+    every.clamp(Duration::from_secs(1), Duration::from_secs(5))
 }
 
-impl Timing {
-    /// The statement, on client and server.
-    pub(crate) fn limit(self) -> Duration {
-        self.every.clamp(Duration::from_secs(1), Duration::from_secs(5))
-    }
+/// How long a snapshot is exposed from before its renewal was sent: two that fail in a row leave no gap.
+fn exposed(every: Duration) -> Duration {
+    every * 3
+}
 
-    /// From before a renewal was sent: two that fail in a row leave no gap.
-    pub(crate) fn exposed(self) -> Duration {
-        self.every * 3
-    }
-
-    /// From when a renewal was received.
-    pub(crate) fn challenge(self) -> Duration {
-        self.exposed().mul_f64(RATES) + Duration::from_millis(200)
-    }
+/// After how long without a renewal the lease may be taken, from when the last was received.
+fn challenge(every: Duration) -> Duration {
+    exposed(every).mul_f64(RATES) + Duration::from_millis(200)
 }
 
 /// One agent's part in it.
 pub struct Snapshots {
     me: Uuid,
     address: String,
-    timing: Timing,
+    every: Duration,
     metrics: Arc<Metrics>,
     state: Mutex<State>,
 }
@@ -97,7 +88,7 @@ impl Snapshots {
         Self {
             me: Uuid::new_v4(),
             address: address.to_owned(),
-            timing: Timing { every },
+            every,
             metrics,
             state: Mutex::new(State::default()),
         }
@@ -121,17 +112,17 @@ impl Snapshots {
         } else {
             snapshot::stand(db).await?
         };
-        if !state.may_take(seen, self.me, boot_now(), self.timing) {
+        if !state.may_take(seen, self.me, boot_now(), self.every) {
             return Ok(None);
         }
         let sent = boot_now();
-        let (turn, limit) = (watches.then(|| turn(self.timing.every)), self.timing.limit());
+        let (turn, limit) = (watches.then(|| turn(self.every)), limit(self.every));
         let taken = snapshot::take(db, self.me, &self.address, seen, turn, limit, MAX_JOBS).await?;
         let Some(farm) = taken else {
             return Ok(None);
         };
         state.held = true;
-        let until = sent + self.timing.exposed();
+        let until = sent + exposed(self.every);
         // A definition that cannot be had now costs its job one deadline, not the farm its gauges.
         if let Err(e) = state.deadlines.learn(db, &farm.jobs).await {
             tracing::debug!("definitions for deadlines: {e}");
@@ -168,13 +159,13 @@ impl Snapshots {
 
 impl State {
     /// Whether the lease is ours, nobody's, or has stood still for long enough.
-    fn may_take(&mut self, seen: Stand, me: Uuid, received: BootInstant, timing: Timing) -> bool {
+    fn may_take(&mut self, seen: Stand, me: Uuid, received: BootInstant, every: Duration) -> bool {
         if seen.holder == me || seen.holder.is_nil() {
             self.watched = None;
             return true;
         }
         match self.watched {
-            Some((stand, since)) if stand == seen => received >= since + timing.challenge(),
+            Some((stand, since)) if stand == seen => received >= since + challenge(every),
             _ => {
                 self.watched = Some((seen, received));
                 false
@@ -218,35 +209,31 @@ mod tests {
         }
     }
 
-    const TIMING: Timing = Timing {
-        every: Duration::from_secs(15),
-    };
+    const EVERY: Duration = Duration::from_secs(15);
 
     #[test]
     fn what_stood_still_for_the_whole_stopwatch_may_be_taken_and_nothing_else() {
         let (mut state, me) = (State::default(), Uuid::from_u128(1));
-        assert!(!state.may_take(stand(2, 7), me, at(0), TIMING));
-        assert!(!state.may_take(stand(2, 7), me, at(45_000), TIMING));
-        assert!(!state.may_take(stand(2, 8), me, at(60_000), TIMING));
-        assert!(!state.may_take(stand(2, 8), me, at(105_000), TIMING));
-        assert!(state.may_take(stand(2, 8), me, at(105_300), TIMING));
+        assert!(!state.may_take(stand(2, 7), me, at(0), EVERY));
+        assert!(!state.may_take(stand(2, 7), me, at(45_000), EVERY));
+        assert!(!state.may_take(stand(2, 8), me, at(60_000), EVERY));
+        assert!(!state.may_take(stand(2, 8), me, at(105_000), EVERY));
+        assert!(state.may_take(stand(2, 8), me, at(105_300), EVERY));
     }
 
     #[test]
     fn ones_own_and_nobodys_may_be_taken_at_once() {
         let (mut state, me) = (State::default(), Uuid::from_u128(1));
-        assert!(state.may_take(stand(1, 7), me, at(0), TIMING));
-        assert!(state.may_take(stand(0, 8), me, at(0), TIMING));
+        assert!(state.may_take(stand(1, 7), me, at(0), EVERY));
+        assert!(state.may_take(stand(0, 8), me, at(0), EVERY));
     }
 
     #[test]
     fn a_holder_stops_exposing_before_a_challenger_begins_whatever_its_clock_rate() {
         for secs in [1, 2, 5, 15, 60] {
-            let timing = Timing {
-                every: Duration::from_secs(secs),
-            };
-            let (slow, fast) = (timing.exposed().mul_f64(1.001), timing.challenge().div_f64(1.001));
-            assert!(slow < fast, "{timing:?}");
+            let every = Duration::from_secs(secs);
+            let (slow, fast) = (exposed(every).mul_f64(1.001), challenge(every).div_f64(1.001));
+            assert!(slow < fast, "{every:?}");
         }
     }
 
