@@ -71,11 +71,12 @@ fn rows(section: &str) -> Vec<(String, String, String)> {
             sentence = text.trim().trim_end_matches('.');
             continue;
         }
-        if !std::mem::take(&mut sentence).is_empty() {
+        if !sentence.is_empty() {
             let mut words = line.split(' ');
             let name = words.next().unwrap_or_default();
             let word = words.next().unwrap_or_default().trim_matches('"');
             rows.push((name.to_owned(), word.to_owned(), sentence.to_owned()));
+            sentence = "";
         }
     }
     rows

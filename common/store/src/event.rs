@@ -479,6 +479,7 @@ pub enum About {
 }
 
 impl About {
+    /// Those that it means.
     pub fn kinds(self) -> Vec<EventKind> {
         let of_it = |kind: &EventKind| kind.about().contains(&self);
         EventKind::ALL.iter().copied().filter(of_it).collect()

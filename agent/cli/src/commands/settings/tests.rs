@@ -371,5 +371,5 @@ fn the_help_says_the_defaults() {
             said.push(id.to_owned());
         }
     }
-    assert_eq!(said.len(), 11, "{said:?}");
+    assert_eq!(said.len(), 10, "{said:?}");
 }
