@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use farmhand_core::attempt::AttemptRef;
 use farmhand_core::document::millis;
+use farmhand_core::durations::Exceeded;
 use farmhand_core::lease::Closed;
 use farmhand_core::notify::{Channel, Topic};
-use farmhand_core::durations::Exceeded;
 use serde_json::{Map, Value, json};
 
 use super::error::StoreError;
