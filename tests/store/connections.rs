@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::protocol::{Closed, Renewed, Told, close, renew};
 use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
@@ -199,8 +199,8 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     assert_eq!(keeper.gauge().max, 1);
 }
 
-pub(crate) fn event() -> Event {
-    Event {
+pub(crate) fn event() -> EventRow {
+    EventRow {
         kind: "x".to_owned(),
         severity: farmhand_store::Severity::Info,
         job_id: None,

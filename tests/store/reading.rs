@@ -1,7 +1,7 @@
 //! Lists that pages show: by key, stable, filtered; and one run and its output in full.
 
 use farmhand_core::run::RunState;
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::jobs::submit;
 use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::claim;
@@ -287,7 +287,7 @@ async fn output_is_read_by_byte_and_from_its_end() {
 #[tokio::test]
 async fn events_are_paged_and_filtered() {
     let (farm, db) = farm().await;
-    let event = |kind: &str, severity, job: &str, run: i64| Event {
+    let event = |kind: &str, severity, job: &str, run: i64| EventRow {
         kind: kind.to_owned(),
         severity,
         job_id: Some(job.to_owned()),

@@ -1,7 +1,7 @@
 //! The farm as pages see it: its verdict, its lanes, its nodes, what changed.
 
 use farmhand_core::explain::Gate;
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::protocol::{Told, claim, renew};
 use farmhand_store::reading::{self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window};
 use farmhand_store::{Db, Severity, StoreError};
@@ -123,7 +123,7 @@ async fn the_lanes_show_who_took_over_from_whom_and_mark_the_zombie() {
     let run = farm.held_run(&dead, "a", spec()).await;
     expire_now(&farm, &dead).await;
     let again = claim(&farm.db, &heir, 1, None).await.unwrap().remove(0);
-    let fenced = Event {
+    let fenced = EventRow {
         kind: "fenced".to_owned(),
         severity: Severity::Warning,
         job_id: Some("a".to_owned()),
@@ -171,7 +171,7 @@ async fn the_lanes_show_who_took_over_from_whom_and_mark_the_zombie() {
 async fn the_lanes_show_when_a_node_was_without_the_database() {
     let (farm, db) = farm().await;
     farm.node("n1").await;
-    let back = Event {
+    let back = EventRow {
         kind: "database_back".to_owned(),
         severity: Severity::Warning,
         job_id: None,

@@ -1,4 +1,4 @@
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::logs::{LogChunk, append_log, log_extents, read_log, trim_log};
 use farmhand_store::reading::{self, EventsFilter, Paging, events_after};
 use farmhand_store::{LogStream, Severity};
@@ -50,8 +50,8 @@ async fn a_repeated_append_stores_nothing_twice() {
     assert_eq!(read_log(&farm.db, 7, 1, -1, 10).await.unwrap(), [chunk(2, "c")]);
 }
 
-fn event(kind: &str, run_id: i64) -> Event {
-    Event {
+fn event(kind: &str, run_id: i64) -> EventRow {
+    EventRow {
         kind: kind.to_owned(),
         severity: Severity::Warning,
         job_id: Some("j".to_owned()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_store::Db;
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::partitions::drop_older_than;
 use farmhand_store::retention::{Retention, forget};
 
@@ -30,7 +30,7 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
                  ('2019-01-01Z', 'in the net', 'info')",
     )
     .await;
-    let young = Event {
+    let young = EventRow {
         kind: "young".to_owned(),
         ..event()
     };

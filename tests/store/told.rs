@@ -6,7 +6,7 @@ use std::time::Duration;
 use farmhand_core::health::{NodeFacts, NodeState};
 use farmhand_core::run::RunState;
 use farmhand_store::Severity;
-use farmhand_store::events::{Event, record_events};
+use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::names::{Names, names};
 use farmhand_store::protocol::{Finish, NodeInfo, finish};
 use farmhand_store::reading::{self, EventsFilter, FarmNow, JobsFilter, Level, Paging, events_after};
@@ -135,7 +135,7 @@ async fn every_list_of_nodes_has_one_word_for_each() {
 #[tokio::test]
 async fn the_events_of_a_node_hold_the_end_of_its_session_by_another() {
     let farm = Farm::new().await;
-    let event = |address: &str, detail| Event {
+    let event = |address: &str, detail| EventRow {
         kind: "expired".to_owned(),
         severity: Severity::Warning,
         job_id: None,
