@@ -1,16 +1,14 @@
 //! The schedule ahead: job × hour, or job × day.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_store::reading::{self, Ahead, Step};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::Made;
 use super::layout::Section;
 use super::parts::time::{ago, took};
 use super::parts::{link, none};
-use super::{Made, answer};
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -19,11 +17,7 @@ pub struct Ask {
     by: Step,
 }
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
-}
-
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+pub async fn made(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let step = ask.by;
     let now = reading::now(db).await?;

@@ -1,7 +1,5 @@
 //! What happened: takeovers, fences, skips, and who did what.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_control::past_moment;
 use farmhand_store::event::{About, EventKind};
 use farmhand_store::events::Recorded;
@@ -12,10 +10,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Made;
 use super::layout::Section;
 use super::parts::time::{ago, clock};
 use super::parts::{BY_TIME, empty, link, pager, scroll, words};
-use super::{Made, answer};
 use crate::api::query::{choice, run_number};
 use crate::{App, Caller, Problem, Query};
 
@@ -43,11 +41,7 @@ const ABOUT: [(&str, &str, Option<About>); 7] = [
     ("nodes", "sessions", Some(About::Nodes)),
 ];
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
-}
-
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+pub async fn made(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
@@ -88,7 +82,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let content = html! {
         div class="head" { h1 class="grow" { "Events" } }
         section class="card" {
-            header { (filter_form(ask)) }
+            header { (filter_form(&ask)) }
             div id="events" data-live {
                 (sentences(&page.items, now))
                 (pager(BY_TIME, ("/events", &fields), &ask.cursor, page.next.as_deref()))

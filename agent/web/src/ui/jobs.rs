@@ -1,20 +1,18 @@
 //! Jobs: schedule in words and zone, what comes next, how the last runs went.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::Made;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
 use super::parts::{BY_NAME, empty, link, none, pager, scroll};
-use super::{Made, answer};
 use crate::api::query::{maybe, pair};
 use crate::{App, Caller, Problem, Query};
 
@@ -32,11 +30,7 @@ pub struct Ask {
     cursor: String,
 }
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
-}
-
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+pub async fn made(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
     let filter = JobsFilter {
@@ -78,7 +72,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let content = html! {
         div class="head" { h1 class="grow" { "Jobs" } a href="/ahead" { "Schedule ahead" } }
         section class="card" {
-            header { (filter_form(ask)) }
+            header { (filter_form(&ask)) }
             div id="jobs" data-live {
                 @if !page.items.is_empty() { (table(&page.items, Some(&sort), now)) }
                 @else if any.iter().all(|t| t.is_empty()) {

@@ -3,20 +3,18 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_store::reading::{self, EventsFilter, MOST, NodeItem, NodeState, Paging};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::Made;
 use super::act::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
 use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll, words};
-use super::{Made, answer};
 use crate::api::nodes::no_node;
 use crate::api::query::{choice, maybe};
 use crate::{App, Caller, Path, Problem, Query};
@@ -33,11 +31,7 @@ pub struct Ask {
 /// What the list can be sorted by; by address without one.
 const SORTS: [&str; 3] = ["", "state", "running"];
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, list(&app, &caller, &ask).await)
-}
-
-async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
+pub async fn list(app: App, caller: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     choice("sort", &ask.sort, &SORTS, |word| word)?;
     let db = app.reading.db();
     let now = reading::now(db).await?;
@@ -75,7 +69,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                 @if page.items.is_empty() {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
-                } @else { (table(&page.items, sort.as_ref(), now, caller)) }
+                } @else { (table(&page.items, sort.as_ref(), now, &caller)) }
                 (pager(BY_NAME, ("/nodes", &fields), &ask.cursor, page.next.as_deref()))
             }
         }
@@ -193,11 +187,8 @@ fn actions(node: &NodeItem, caller: &Caller) -> Markup {
     }
 }
 
-pub async fn one(State(app): State<App>, caller: Caller, Path(address): Path<String>) -> Response {
-    answer(&app, &caller, detail(&app, &caller, &address).await)
-}
-
-async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Problem> {
+pub async fn one(app: App, caller: Caller, Path(address): Path<String>) -> Result<Made, Problem> {
+    let address = address.as_str();
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(node) = reading::node(db, address).await? else {
@@ -215,7 +206,7 @@ async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Probl
                 div class="crumbs" { a href="/nodes" { "Nodes" } " /" }
                 h1 { (node.address) " " (words::node(node.state.as_str()).markup()) }
             }
-            (actions(&node, caller))
+            (actions(&node, &caller))
         }
         div class="cols" {
             section class="card" id="node-facts" data-live {

@@ -1,7 +1,5 @@
 //! The first page: a verdict, then the picture, then what runs and what comes next.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, FarmNow, Paging, RunFilter, RunItem, Window};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +9,7 @@ use serde::Deserialize;
 use super::layout::Section;
 use super::parts::time::{ago, both, since, span};
 use super::parts::{empty, link, scroll, words};
-use super::{Made, answer, lanes, runs, verdict};
+use super::{Made, lanes, runs, verdict};
 use crate::api::query::choice;
 use crate::{App, Caller, Problem, Query};
 
@@ -34,11 +32,7 @@ const WINDOWS: [(&str, i64); 7] = [
 ];
 const USUAL: (&str, i64) = ("15m", 900);
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
-}
-
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+pub async fn made(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let job = Some(ask.job.trim().to_owned()).filter(|j| !j.is_empty());
     let (word, seconds) = match ask.window.as_str() {
@@ -72,7 +66,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         section class="card" id="lanes" {
             header {
                 h2 { "Nodes and time" }
-                (chooser(ask, word))
+                (chooser(&ask, word))
             }
             div id="lanes-picture" data-live {
                 @if arranged.lanes.is_empty() {

@@ -2,19 +2,17 @@
 
 use std::cmp::Reverse;
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_store::pools::Holder;
 use farmhand_store::reading::{self, MOST, Paging, PoolItem, PoolWaiter};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::Made;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since};
 use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll};
-use super::{Made, answer};
 use crate::api::nodes::no_pool;
 use crate::api::query::choice;
 use crate::{App, Caller, Path, Problem, Query};
@@ -29,11 +27,7 @@ pub struct Ask {
 /// What the list can be sorted by; by name without one.
 const SORTS: [&str; 3] = ["", "used", "waiting"];
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, list(&app, &ask).await)
-}
-
-async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
+pub async fn list(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
     choice("sort", &ask.sort, &SORTS, |word| word)?;
     let db = app.reading.db();
     let now = reading::now(db).await?;
@@ -116,15 +110,11 @@ fn jobs(pool: &PoolItem) -> Markup {
     }
 }
 
-pub async fn one(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Response {
-    answer(&app, &caller, detail(&app, &name).await)
-}
-
-async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
+pub async fn one(app: App, _: Caller, Path(name): Path<String>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
-    let Some(pool) = reading::pool(db, name).await? else {
-        return Err(no_pool(name));
+    let Some(pool) = reading::pool(db, &name).await? else {
+        return Err(no_pool(&name));
     };
     let content = html! {
         div class="head" {

@@ -1,7 +1,5 @@
 //! Runs by filter, the newest first.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_control::{Refusal, past_moment};
 use farmhand_core::run::RunState;
 use farmhand_store::Role;
@@ -12,11 +10,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde::de::value::{self, MapDeserializer};
 
+use super::Made;
 use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::time::{ago, ran, since, took};
 use super::parts::{BY_TIME, empty, link, none, pager, scroll, words};
-use super::{Made, answer};
 use crate::api::query::{choice, pair};
 use crate::extract::names;
 use crate::{App, Caller, Problem, Query};
@@ -103,10 +101,6 @@ const CHOICES: [(&str, &str, &[RunState]); 11] = [
     ("skipped", "skipped", &[RunState::Skipped]),
 ];
 
-pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask, caller.role).await)
-}
-
 /// The states that a word of the filter means; none of "any".
 fn states(word: &str) -> Result<&'static [RunState], Problem> {
     Ok(choice("state", word, &CHOICES, |(word, ..)| word)?.2)
@@ -124,7 +118,8 @@ fn zone(name: &str) -> Result<TimeZone, Problem> {
     }
 }
 
-async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
+pub async fn made(app: App, caller: Caller, Query(ask): Query<Ask>) -> Result<Made, Problem> {
+    let (ask, role) = (&ask, caller.role);
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let filter = ask.filter(now)?;

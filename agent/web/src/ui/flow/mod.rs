@@ -3,26 +3,20 @@
 mod gantt;
 mod graph;
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_control::Refusal;
 use farmhand_core::document::from_millis;
 use farmhand_store::reading::{self, FlowTask, FlowView};
 use maud::{Markup, html};
 
+use super::Made;
 use super::layout::Section;
 use super::parts::time::took;
 use super::parts::words::{self, Sign};
 use super::parts::{cli, link, none, scroll};
-use super::{Made, answer};
 use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem};
 
-pub async fn page(State(app): State<App>, caller: Caller, Path(id): Path<i64>) -> Response {
-    answer(&app, &caller, made(&app, id).await)
-}
-
-async fn made(app: &App, id: i64) -> Result<Made, Problem> {
+pub async fn made(app: App, _: Caller, Path(id): Path<i64>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(run) = reading::run_row(db, id).await? else {

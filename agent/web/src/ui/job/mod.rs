@@ -5,8 +5,6 @@ mod definition;
 mod grid;
 mod trend;
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_control::moment;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::StoreError;
@@ -22,7 +20,7 @@ use super::parts::sentence::linked;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
-use super::{Made, answer, jobs, log, runs};
+use super::{Made, jobs, log, runs};
 use crate::api::jobs::no_job;
 use crate::{App, Caller, Path, Problem, Query};
 
@@ -38,16 +36,12 @@ pub struct Ask {
     at: String,
 }
 
-pub async fn page(
-    State(app): State<App>,
+pub async fn made(
+    app: App,
     caller: Caller,
-    Path(name): Path<String>,
-    Query(ask): Query<Ask>,
-) -> Response {
-    answer(&app, &caller, made(&app, &caller, &name, &ask).await)
-}
-
-async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made, Problem> {
+    (Path(name), Query(ask)): (Path<String>, Query<Ask>),
+) -> Result<Made, Problem> {
+    let name = name.as_str();
     let db = app.reading.db();
     let Some(detail) = reading::job(db, name).await? else {
         return Err(no_job(name));
@@ -73,7 +67,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     // The one question that looks at thousands of runs: what it cannot say in time must not keep the rest back.
     let days = reading::days_in(db, name, &detail.job.timezone, detail.db_now, reading::MOST_DAYS).await;
     let content = html! {
-        (head(&detail, caller))
+        (head(&detail, &caller))
         div class="cols" {
             section class="card" id="job-when" data-live {
                 header { h2 { "When" } }

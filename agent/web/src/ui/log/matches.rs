@@ -1,16 +1,14 @@
 //! Lines of output that have a text: of a run, and of a job's last runs. A page of its own, so that a page that stays
 //! current does not search again.
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_core::text::count;
 use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
 use maud::{Markup, html};
 
+use super::super::Made;
 use super::super::layout::Section;
 use super::super::parts::time::bytes;
 use super::super::parts::{link, scroll};
-use super::super::{Made, answer};
 use super::{Searched, lines, search};
 use crate::api::jobs::no_job;
 use crate::api::runs::no_run;
@@ -21,17 +19,11 @@ fn sought(ask: &Searched) -> Result<Sought, Problem> {
 }
 
 pub async fn of_run(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<i64>,
-    Query(ask): Query<Searched>,
-) -> Response {
-    let made = run(&app, id, &ask).await;
-    answer(&app, &caller, made)
-}
-
-async fn run(app: &App, id: i64, ask: &Searched) -> Result<Made, Problem> {
-    let mut sought = sought(ask)?;
+    app: App,
+    _: Caller,
+    (Path(id), Query(ask)): (Path<i64>, Query<Searched>),
+) -> Result<Made, Problem> {
+    let mut sought = sought(&ask)?;
     sought.attempt = ask.attempt;
     let found = app
         .searching(async |db| reading::run_matches(db, id, &sought).await)
@@ -45,25 +37,19 @@ async fn run(app: &App, id: i64, ask: &Searched) -> Result<Made, Problem> {
             }
         }
         section class="card" {
-            header { (search(&format!("/runs/{id}/matches"), ask, false)) }
+            header { (search(&format!("/runs/{id}/matches"), &ask, false)) }
             (shown(&found, ask.attempt))
         }
     };
-    made(app, Section::Runs, &ask.q, content).await
+    made(&app, Section::Runs, &ask.q, content).await
 }
 
 pub async fn of_job(
-    State(app): State<App>,
-    caller: Caller,
-    Path(name): Path<String>,
-    Query(ask): Query<Searched>,
-) -> Response {
-    let made = job(&app, &name, &ask).await;
-    answer(&app, &caller, made)
-}
-
-async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
-    let sought = sought(ask)?;
+    app: App,
+    _: Caller,
+    (Path(name), Query(ask)): (Path<String>, Query<Searched>),
+) -> Result<Made, Problem> {
+    let (name, sought) = (name.as_str(), sought(&ask)?);
     let runs = ask.runs.unwrap_or(100).clamp(1, MOST_RUNS);
     let found = app
         .searching(async |db| reading::job_matches(db, name, ask.before, runs, &sought).await)
@@ -90,12 +76,12 @@ async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
             }
         }
         section class="card" {
-            header { (search(&action, ask, true)) }
+            header { (search(&action, &ask, true)) }
             (shown(&found, None))
             @if let Some(href) = older { div class="pager" { a class="button" href=(href) rel="next" { "Search older runs" } } }
         }
     };
-    made(app, Section::Jobs, &ask.q, content).await
+    made(&app, Section::Jobs, &ask.q, content).await
 }
 
 async fn made(app: &App, section: Section, text: &str, content: Markup) -> Result<Made, Problem> {

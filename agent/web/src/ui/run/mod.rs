@@ -5,8 +5,6 @@ mod facts;
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::Response;
 use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
@@ -22,7 +20,7 @@ use super::parts::icons::Icon;
 use super::parts::sentence::linked;
 use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
-use super::{Made, answer, flow, lanes, log, runs};
+use super::{Made, flow, lanes, log, runs};
 use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
 
@@ -42,16 +40,11 @@ pub struct Ask {
     wrap: String,
 }
 
-pub async fn page(
-    State(app): State<App>,
+pub async fn made(
+    app: App,
     caller: Caller,
-    Path(id): Path<i64>,
-    Query(ask): Query<Ask>,
-) -> Response {
-    answer(&app, &caller, made(&app, &caller, id, &ask).await)
-}
-
-async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Problem> {
+    (Path(id), Query(ask)): (Path<i64>, Query<Ask>),
+) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::run(db, id).await? else {
         return Err(no_run(id));
@@ -79,7 +72,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
     };
     let sign = words::run(run.state);
     let mut facts = attempts::facts(&detail);
-    let nodes = nodes_in_doubt(app, &facts).await?;
+    let nodes = nodes_in_doubt(&app, &facts).await?;
     facts.silences = lanes::silences(&facts.attempts, &nodes, now);
     let picture = lanes::arrange(&facts, attempts::end(&detail), attempts::window(&detail));
     let content = html! {
@@ -88,7 +81,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
                 div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(&run.job_id)) { (run.job_id) } " /" }
                 h1 { "Run " (run.run_id) " " (sign.markup()) }
             }
-            (actions(&detail, caller))
+            (actions(&detail, &caller))
         }
         div id="run-notes" data-live { (notes(&detail)) @if let Some(why) = &waits { (held(why)) } (longer(&detail)) }
         @if !facts.attempts.is_empty() {
@@ -105,7 +98,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
             }
         }
         // Shown once there is an attempt; another attempt brings another window.
-        div id="run-output" data-live { (output(&detail, ask)) }
+        div id="run-output" data-live { (output(&detail, &ask)) }
         div class="cols" {
             section class="card" {
                 header { h2 { "Facts" } }
