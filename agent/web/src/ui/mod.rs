@@ -71,10 +71,12 @@ where
     A: FromRequestParts<App> + Send + 'static,
     F: Future<Output = Result<Made, Problem>> + Send + 'static,
 {
-    get(move |State(app): State<App>, caller: Caller, asked: A| async move {
-        let made = made(app.clone(), caller.clone(), asked).await;
-        answer(&app, &caller, made)
-    })
+    get(
+        move |State(app): State<App>, caller: Caller, asked: A| async move {
+            let made = made(app.clone(), caller.clone(), asked).await;
+            answer(&app, &caller, made)
+        },
+    )
 }
 
 /// The problem for people.

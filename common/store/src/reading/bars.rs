@@ -29,7 +29,7 @@ words! {
 }
 
 /// One attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Bar {
     /// The run's number.
     pub run_id: i64,
@@ -44,10 +44,12 @@ pub struct Bar {
     /// The fence of its claim.
     pub fence: i64,
     /// When it was claimed.
+    #[serde(alias = "claimed_at")]
     pub from: Timestamp,
     /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
     /// None while it runs.
+    #[serde(alias = "ended_at")]
     pub to: Option<Timestamp>,
     /// How it ended, or that it runs.
     pub end: BarEnd,
@@ -67,6 +69,8 @@ pub struct Bar {
     /// The attempt, a lost one of this run, that it took over from.
     pub took_over_from: Option<i32>,
     /// What a holder that had lost it still tried, or that it was killed.
+    #[serde(default)]
+    #[schema(required = true)]
     pub fenced: Vec<FenceMark>,
 }
 
@@ -77,7 +81,7 @@ pub fn was_expired(reason: Option<&str>) -> bool {
 }
 
 /// The attempt that took over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Successor {
     /// Which attempt of the same run.
     pub attempt: i32,

@@ -94,24 +94,6 @@ pub struct Band {
     pub(crate) sampled: bool,
 }
 
-#[derive(Clone, Deserialize)]
-struct Row {
-    run_id: i64,
-    job_id: String,
-    attempt: i32,
-    node: String,
-    session: i64,
-    fence: i64,
-    claimed_at: Timestamp,
-    started_at: Option<Timestamp>,
-    ended_at: Option<Timestamp>,
-    end: BarEnd,
-    reason: Option<String>,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    ran_ms: Option<i64>,
-}
-
 #[derive(Deserialize)]
 struct NodeRow {
     db_now: Timestamp,
@@ -145,7 +127,7 @@ pub async fn lanes(db: &Db, window: &Window) -> Result<Lanes, StoreError> {
         .await?;
     let db_now = nodes.first().map_or(window.to, |n| n.db_now);
     let all: Vec<Lane> = nodes.into_iter().filter_map(lane).collect();
-    let rows: Vec<Row> = db
+    let rows: Vec<Bar> = db
         .rows(
             stmt!("reading_bars"),
             &[
@@ -198,7 +180,7 @@ fn lane(row: NodeRow) -> Option<Lane> {
 
 /// Which nodes get a lane. Of more than fifty those that something is the matter with, and those that took over from
 /// them; the others are folded into one.
-fn fold(all: Vec<Lane>, rows: &[Row]) -> (Vec<Lane>, i64) {
+fn fold(all: Vec<Lane>, rows: &[Bar]) -> (Vec<Lane>, i64) {
     if all.len() <= LANES {
         return (all, 0);
     }
@@ -219,12 +201,11 @@ fn fold(all: Vec<Lane>, rows: &[Row]) -> (Vec<Lane>, i64) {
     (shown, folded)
 }
 
-/// Rows as bars, with who took over from whom.
-fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
+/// The same, in order, with who took over from whom.
+fn bars(mut bars: Vec<Bar>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
     let ttl: BTreeMap<&str, i64> = nodes.iter().map(|n| (n.address.as_str(), n.ttl_ms)).collect();
-    let by_attempt: BTreeMap<(i64, i32), Row> = rows
-        .iter()
-        .map(|row| ((row.run_id, row.attempt), row.clone()))
+    let by_attempt: BTreeMap<(i64, i32), Bar> = (bars.iter())
+        .map(|bar| ((bar.run_id, bar.attempt), bar.clone()))
         .collect();
     let mut fenced: BTreeMap<(i64, i32), Vec<FenceMark>> = BTreeMap::new();
     for mark in marks {
@@ -233,60 +214,39 @@ fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
             .or_default()
             .push(mark.mark);
     }
-    let mut bars: Vec<Bar> = (rows.into_iter())
-        .map(|row| {
-            let is_lost = row.end == BarEnd::Lost;
-            let next = by_attempt.get(&(row.run_id, row.attempt + 1)).filter(|_| is_lost);
-            let before = by_attempt.get(&(row.run_id, row.attempt - 1));
-            // Expiry comes no sooner than a whole lease after the last renewal, which was then or earlier.
-            let gap = row
-                .ended_at
-                .filter(|_| is_lost && was_expired(row.reason.as_deref()))
-                .map(|ended| {
-                    let ttl = SignedDuration::from_millis(ttl.get(row.node.as_str()).copied().unwrap_or(0));
-                    ended.saturating_sub(ttl).unwrap_or(ended).max(row.claimed_at)
-                });
-            Bar {
-                run_id: row.run_id,
-                attempt: row.attempt,
-                session: row.session,
-                fence: row.fence,
-                from: row.claimed_at,
-                started_at: row.started_at,
-                to: row.ended_at,
-                end: row.end,
-                reason: row.reason,
-                exit_code: row.exit_code,
-                signal: row.signal,
-                ran_ms: row.ran_ms,
-                gap_from: gap,
-                successor: next.map(|next| Successor {
-                    attempt: next.attempt,
-                    node: next.node.clone(),
-                    fence: next.fence,
-                    from: next.claimed_at,
-                }),
-                took_over_from: before.filter(|b| b.end == BarEnd::Lost).map(|b| b.attempt),
-                fenced: fenced.remove(&(row.run_id, row.attempt)).unwrap_or_default(),
-                job_id: row.job_id,
-                node: row.node,
-            }
-        })
-        .collect();
+    for bar in &mut bars {
+        let is_lost = bar.end == BarEnd::Lost;
+        let next = by_attempt.get(&(bar.run_id, bar.attempt + 1)).filter(|_| is_lost);
+        let before = by_attempt.get(&(bar.run_id, bar.attempt - 1));
+        // Expiry comes no sooner than a whole lease after the last renewal, which was then or earlier.
+        let expired = bar.to.filter(|_| is_lost && was_expired(bar.reason.as_deref()));
+        bar.gap_from = expired.map(|ended| {
+            let ttl = SignedDuration::from_millis(ttl.get(bar.node.as_str()).copied().unwrap_or(0));
+            ended.saturating_sub(ttl).unwrap_or(ended).max(bar.from)
+        });
+        bar.successor = next.map(|next| Successor {
+            attempt: next.attempt,
+            node: next.node.clone(),
+            fence: next.fence,
+            from: next.from,
+        });
+        bar.took_over_from = before.filter(|b| b.end == BarEnd::Lost).map(|b| b.attempt);
+        bar.fenced = fenced.remove(&(bar.run_id, bar.attempt)).unwrap_or_default();
+    }
     bars.sort_by_key(|bar| (bar.from, bar.run_id, bar.attempt));
     bars
 }
 
 /// What is drawn of too many attempts, because people look for it: those that were lost last, and those that took over.
-async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
-    let mut kept: Vec<Row> = rows.into_iter().filter(|r| r.end == BarEnd::Lost).collect();
-    kept.sort_by_key(|r| Reverse(r.ended_at));
+async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Bar>) -> Result<Vec<Bar>, StoreError> {
+    let mut kept: Vec<Bar> = rows.into_iter().filter(|r| r.end == BarEnd::Lost).collect();
+    kept.sort_by_key(|r| Reverse(r.to));
     kept.truncate(LOST);
     if kept.is_empty() {
         return Ok(kept);
     }
     let (runs, attempts): (Vec<i64>, Vec<i32>) = kept.iter().map(|r| (r.run_id, r.attempt + 1)).unzip();
-    let heirs: Vec<Row> = db
+    let heirs: Vec<Bar> = db
         .rows(
             stmt!("reading_heirs"),
             &[
@@ -305,7 +265,7 @@ async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Row>) -> Result<Vec<
 }
 
 /// What happened to attempts that were lost.
-async fn marks(db: &Db, rows: &[Row]) -> Result<Vec<Mark>, StoreError> {
+async fn marks(db: &Db, rows: &[Bar]) -> Result<Vec<Mark>, StoreError> {
     let lost: BTreeSet<i64> = (rows.iter())
         .filter(|r| r.end == BarEnd::Lost)
         .map(|r| r.run_id)

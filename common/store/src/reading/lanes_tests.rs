@@ -1,21 +1,25 @@
 use super::*;
 
-fn row(run_id: i64, attempt: i32, node: &str, end: BarEnd, from: i64, to: Option<i64>) -> Row {
-    Row {
+fn row(run_id: i64, attempt: i32, node: &str, end: BarEnd, from: i64, to: Option<i64>) -> Bar {
+    Bar {
         run_id,
         job_id: "j".to_owned(),
         attempt,
         node: node.to_owned(),
         session: 1,
         fence: run_id * 10 + i64::from(attempt),
-        claimed_at: Timestamp::from_second(from).unwrap(),
+        from: Timestamp::from_second(from).unwrap(),
         started_at: None,
-        ended_at: to.map(|t| Timestamp::from_second(t).unwrap()),
+        to: to.map(|t| Timestamp::from_second(t).unwrap()),
         end,
         reason: (end == BarEnd::Lost).then(|| "session ended".to_owned()),
         exit_code: None,
         signal: None,
         ran_ms: None,
+        gap_from: None,
+        successor: None,
+        took_over_from: None,
+        fenced: Vec::new(),
     }
 }
 
