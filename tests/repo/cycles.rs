@@ -13,6 +13,14 @@ type Module = Vec<String>;
 
 /// How many files may import each other in a circle.
 const MOST: usize = 6;
+/// Crates that have no circle at all any more. Only grows.
+const WITHOUT: [&str; 5] = [
+    "agent/engine",
+    "agent/policy",
+    "agent/warden",
+    "agent/warden-client",
+    "common/os",
+];
 
 #[derive(Default)]
 struct Source {
@@ -254,6 +262,11 @@ fn no_more_than_six_files_import_each_other_in_a_circle() {
         let krate = Crate::read(&folder);
         files += krate.0.len();
         let arrows = krate.arrows();
+        let most = if WITHOUT.contains(&folder.as_str()) {
+            1
+        } else {
+            MOST
+        };
         for circle in circles(&arrows) {
             let inside = circle.iter().flat_map(|from| {
                 let targets = arrows[from].iter().filter(|to| circle.contains(*to));
@@ -261,7 +274,7 @@ fn no_more_than_six_files_import_each_other_in_a_circle() {
             });
             let inside = inside.collect::<Vec<_>>().join("\n  ");
             assert!(
-                circle.len() <= MOST,
+                circle.len() <= most,
                 "{folder}: a circle of {} files:\n  {inside}",
                 circle.len()
             );
