@@ -105,12 +105,11 @@ async fn submit(
     };
     let Submitted {
         run_id,
-        repeated,
         runs,
         skipped,
         live,
     } = jobs::submit_overlapping(db, submission, commit).await?;
-    if repeated {
+    if runs == 0 {
         return Ok(Said {
             what: format!("run {run_id} was made by an earlier request with this key"),
             runs: vec![run_id],

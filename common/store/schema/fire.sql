@@ -34,7 +34,11 @@ CREATE TYPE farmhand.want AS (
     skipped jsonb,
     -- The only node that may have it, whatever the job says.
     node text,
-    params jsonb, parent_run bigint, parents jsonb, by_hand boolean
+    -- The overlap rule; NULL: the job's.
+    overlap text,
+    -- The number of the first run, whatever becomes of it.
+    first_run bigint,
+    params jsonb, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text
 );
 
 -- What became of it: the runs, waiting ones included, why others were not made, and what is asked to end for them.
@@ -62,7 +66,7 @@ RETURN farmhand.overlaps(r) AND (of_node IS NULL OR r.node IS NULL OR r.node = o
     AND (rule <> 'replace' OR of_kind NOT IN ('scheduled', 'triggered')
         OR r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'));
 
--- Makes runs of jobs, each once, and records why there are none: for the schedule, for boots and for triggers.
+-- Makes runs of jobs, each once, and records why there are none: for the schedule, for boots, for triggers and for people.
 --
 -- The farm is told only of more runs than the caller has room for, and of runs that may not be for everybody: whoever fires
 -- claims right afterwards.
@@ -75,9 +79,10 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    of_kind text := CASE maker WHEN 'trigger' THEN 'triggered' ELSE 'scheduled' END;
-    -- Those whose waiting runs count for the bound of the queue.
-    alike text[] := '{scheduled,triggered}';
+    of_kind text := CASE maker WHEN 'trigger' THEN 'triggered' WHEN 'submit' THEN 'submitted' WHEN 'backfill' THEN 'backfill'
+        ELSE 'scheduled' END;
+    -- Those whose waiting runs count for the bound of the queue; NULL: there is none.
+    alike text[] := CASE WHEN maker = 'submit' THEN '{submitted}' WHEN maker <> 'backfill' THEN '{scheduled,triggered}' END;
     -- Jobs are found by arrays, however many there are: a plan that is kept for a few never reads them all.
     jobs text[] := ARRAY(SELECT w.job_id FROM unnest(wants) w);
 BEGIN
@@ -85,14 +90,15 @@ BEGIN
     IF cardinality(jobs) > 64 THEN
         SET LOCAL plan_cache_mode = force_custom_plan;
     END IF;
-    PERFORM farmhand.ends_promote(coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'queue'), '{}'),
-            coalesce(array_agg(j.job_id) FILTER (WHERE j.overlap = 'replace'), '{}'))
+    PERFORM farmhand.ends_promote(coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'queue'), '{}'),
+            coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'replace'), '{}'))
         FROM farmhand.job j JOIN unnest(wants) w ON w.job_id = j.job_id
-        WHERE j.job_id = ANY (jobs) AND j.overlap IN ('queue', 'replace') AND NOT j.observe AND cardinality(w.due) > 0
+        CROSS JOIN LATERAL (SELECT coalesce(w.overlap, j.overlap) AS rule) u
+        WHERE j.job_id = ANY (jobs) AND u.rule IN ('queue', 'replace') AND NOT j.observe AND cardinality(w.due) > 0
         HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, j.overlap, j.hard_ms, j.instances,
+        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms, j.instances,
             j.each_node AND w.node IS NULL AS everywhere, m.making
         FROM unnest(wants) w
         JOIN farmhand.job j ON j.job_id = w.job_id
@@ -112,13 +118,14 @@ BEGIN
         -- the old one goes on.
         SELECT r AS run FROM farmhand.run_live r
         WHERE r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g
-                WHERE g.overlap = 'replace' AND g.making = 'run' AND cardinality(g.due) > 0))
+                WHERE g.rule = 'replace' AND g.making = 'run' AND cardinality(g.due) > 0))
             AND EXISTS (SELECT FROM spot p WHERE p.job_id = r.job_id AND NOT p.nowhere
                 AND farmhand.is_in_the_way(r, p.node, of_kind, 'replace'))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
         -- With this rule its end looks for what waits for it, whatever rule it was made under.
-        UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace', overlap = 'replace'
+        UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, 'replace'),
+            overlap = 'replace'
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
         RETURNING r.run_id, r.job_id, r.node, r.running_at
     ), dropped AS (
@@ -133,16 +140,16 @@ BEGIN
         SELECT g.job_id, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
             count(DISTINCT coalesce(r.firing, r.run_id))
         FROM given g JOIN farmhand.run_live r ON r.job_id = g.job_id
-        WHERE g.overlap = 'queue' AND r.gate = 'overlap' AND r.kind = ANY (alike)
+        WHERE g.rule = 'queue' AND r.gate = 'overlap' AND r.kind = ANY (alike)
         GROUP BY 1, 2
     ), place AS MATERIALIZED (
-        SELECT p.*, coalesce(q.count, 0) AS queued,
-            CASE g.overlap
+        SELECT p.*, CASE WHEN alike IS NOT NULL THEN coalesce(q.count, 0) END AS queued,
+            CASE g.rule
                 WHEN 'allow' THEN false
                 WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
                     AND (p.node IS NULL OR a.node IS NULL OR a.node = p.node))
                 ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
-                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.overlap)) END AS live
+                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.rule)) END AS live
         FROM given g
         JOIN spot p ON p.job_id = g.job_id
         LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(p.node, '')
@@ -151,28 +158,30 @@ BEGIN
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
                  WHEN g.making <> 'run' THEN g.making
-                 ELSE farmhand.overlap_says(g.overlap, p.live, p.queued, d.nth, cardinality(g.due)) END AS says
+                 ELSE farmhand.overlap_says(g.rule, p.live, p.queued, d.nth, cardinality(g.due)) END AS says
         FROM given g
         JOIN place p ON p.job_id = g.job_id
         CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
     ), several AS MATERIALIZED (
         -- Instants that make more than one run: these carry the number of the first.
-        SELECT f.job_id, f.due_at, nextval('farmhand.run_id_seq') AS firing
-        FROM (SELECT DISTINCT f.job_id, f.due_at FROM firing f JOIN given g ON g.job_id = f.job_id
+        SELECT f.job_id, f.due_at, coalesce(f.first_run, nextval('farmhand.run_id_seq')) AS firing
+        FROM (SELECT DISTINCT f.job_id, f.due_at, g.first_run FROM firing f JOIN given g ON g.job_id = f.job_id
             WHERE f.says IN ('run', 'wait') AND (g.instances > 1 OR g.everywhere)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-            priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand)
-        SELECT CASE WHEN s.firing IS NOT NULL AND row_number() OVER (
-                    PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
+            priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand, submitted_by,
+            idempotency_key)
+        SELECT CASE WHEN s.firing IS NULL THEN coalesce(g.first_run, nextval('farmhand.run_id_seq'))
+                WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
             g.job_id, g.rev, of_kind, i, g.instances, f.node, f.due_at,
             -- Never ahead of now: whoever fires claims right afterwards.
             CASE WHEN g.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
                 least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())) END,
             CASE f.says WHEN 'wait' THEN 'overlap' END, g.priority, g.placement, g.on_lost,
-            CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms,
-            coalesce(g.params, '{}'), g.parent_run, g.parents, s.firing, coalesce(g.by_hand, false)
+            CASE WHEN cardinality(g.due) > 1 AND g.rule = 'skip' THEN 'queue' ELSE g.rule END, g.hard_ms,
+            coalesce(g.params, '{}'), g.parent_run, g.parents, s.firing, coalesce(g.by_hand, false),
+            g.submitted_by, g.idempotency_key
         FROM firing f
         JOIN given g ON g.job_id = f.job_id
         LEFT JOIN several s ON s.job_id = f.job_id AND s.due_at = f.due_at
@@ -196,10 +205,12 @@ BEGIN
     ), recorded AS (
         INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state,
             reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count,
-            parent_run, parents, by_hand)
-        SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, of_kind, 0, g.instances, s.node, s.first, s.first,
+            parent_run, parents, by_hand, submitted_by, idempotency_key)
+        SELECT CASE WHEN row_number() OVER (PARTITION BY s.job_id ORDER BY s.node) = 1 AND g.first_run IS NOT NULL
+                AND NOT EXISTS (SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.job_id = s.job_id)
+                THEN g.first_run ELSE nextval('farmhand.run_id_seq') END, s.job_id, g.rev, of_kind, 0, g.instances, s.node, s.first, s.first,
             'skipped', s.reason, 'schedule', 0, 0, 0, coalesce(g.params, '{}'), statement_timestamp(), statement_timestamp(),
-            s.first, s.last, s.count, g.parent_run, g.parents, coalesce(g.by_hand, false)
+            s.first, s.last, s.count, g.parent_run, g.parents, coalesce(g.by_hand, false), g.submitted_by, g.idempotency_key
         FROM skips s JOIN given g ON g.job_id = s.job_id
     )
     SELECT g.job_id,

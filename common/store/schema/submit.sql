@@ -58,12 +58,11 @@ SELECT CASE kind
     ELSE format('This version of the schema knows no parameters of type %s.', kind) END
 $$;
 
-CREATE FUNCTION farmhand.submit(
-    job_id text,
-    params jsonb DEFAULT '{}',
-    due_at timestamptz DEFAULT now(),
-    idempotency_key text DEFAULT NULL
-) RETURNS bigint
+-- Makes a run by hand, which meets the job's other runs as "overlap" says. NULL: it runs beside them, and no row of a job stays
+-- locked by whoever submits in a transaction of their own. "runs" is 0 for the repetition of a key; of them "skipped" are recorded as
+-- such, and "live" other runs had not ended.
+CREATE FUNCTION farmhand.submit_run(job_id text, params jsonb, due_at timestamptz, idempotency_key text, overlap text, by_whom text,
+    OUT run_id bigint, OUT runs bigint, OUT skipped bigint, OUT live bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -73,109 +72,119 @@ DECLARE
     given record;
     kind text;
     wrong text;
-    first_run bigint := nextval('farmhand.run_id_seq');
-    made_runs bigint;
-    due timestamptz := coalesce(submit.due_at, now());
+    made record;
+    due timestamptz := coalesce(submit_run.due_at, now());
 BEGIN
-    PERFORM farmhand.allow(submit.job_id);
-    IF submit.params IS NULL OR jsonb_typeof(submit.params) <> 'object' THEN
-        RAISE EXCEPTION 'params of job "%" must be a JSON object', submit.job_id USING ERRCODE = '22023',
+    runs := 0;
+    skipped := 0;
+    live := 0;
+    PERFORM farmhand.allow(submit_run.job_id);
+    IF submit_run.params IS NULL OR jsonb_typeof(submit_run.params) <> 'object' THEN
+        RAISE EXCEPTION 'params of job "%" must be a JSON object', submit_run.job_id USING ERRCODE = '22023',
             HINT = 'Write the parameters by name: {"name": value}.';
     END IF;
     -- What is stored beyond these years no client could read.
-    IF submit.due_at NOT BETWEEN '1900-01-01 UTC' AND '9999-01-01 UTC' THEN
-        RAISE EXCEPTION 'job "%" cannot be due at %', submit.job_id, submit.due_at USING ERRCODE = '22023',
+    IF submit_run.due_at NOT BETWEEN '1900-01-01 UTC' AND '9999-01-01 UTC' THEN
+        RAISE EXCEPTION 'job "%" cannot be due at %', submit_run.job_id, submit_run.due_at USING ERRCODE = '22023',
             HINT = 'due_at is an instant from the year 1900 to the year 9998; leave it out for at once.';
+    END IF;
+    IF submit_run.overlap IS NOT NULL THEN
+        -- Firings and promotions stay out until it is decided who waits for whom.
+        PERFORM FROM farmhand.job WHERE job.job_id = submit_run.job_id FOR UPDATE;
     END IF;
     SELECT job.*, v.spec INTO j
         FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-        WHERE job.job_id = submit.job_id AND NOT job.deleted;
+        WHERE job.job_id = submit_run.job_id AND NOT job.deleted;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'no job "%"', submit.job_id USING ERRCODE = 'P0002';
+        RAISE EXCEPTION 'no job "%"', submit_run.job_id USING ERRCODE = 'P0002';
     END IF;
     -- A repetition is answered whatever has become of the definition since.
-    IF submit.idempotency_key IS NOT NULL THEN
-        SELECT s.run_id INTO made_runs FROM farmhand.submission s
-            WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
+    IF submit_run.idempotency_key IS NOT NULL THEN
+        SELECT s.run_id INTO run_id FROM farmhand.submission s
+            WHERE s.job_id = submit_run.job_id AND s.idempotency_key = submit_run.idempotency_key;
         IF FOUND THEN
-            RETURN made_runs;
+            RETURN;
         END IF;
     END IF;
     IF j.state = 'disabled' THEN
-        RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';
+        RAISE EXCEPTION 'job "%" is not enabled', submit_run.job_id USING ERRCODE = '55000';
     END IF;
     IF farmhand.may_make('submit', j.state, j.observe) <> 'run' THEN
-        RAISE EXCEPTION 'job "%" observes: nothing of it is executed', submit.job_id USING ERRCODE = '55000',
+        RAISE EXCEPTION 'job "%" observes: nothing of it is executed', submit_run.job_id USING ERRCODE = '55000',
             HINT = 'Take `observe` out of its job file and apply it.';
     END IF;
     IF j.kind = 'table' THEN
-        RAISE EXCEPTION 'job "%" runs for rows of a table: set % of the row to NULL', submit.job_id,
+        RAISE EXCEPTION 'job "%" runs for rows of a table: set % of the row to NULL', submit_run.job_id,
             quote_ident(j.spec->'table'->>'dispatch') USING ERRCODE = '55000';
     END IF;
 
     wanted := coalesce(j.spec->'params', '{}');
-    FOR given IN SELECT * FROM jsonb_each(submit.params) LOOP
+    FOR given IN SELECT * FROM jsonb_each(submit_run.params) LOOP
         kind := wanted->given.key->>'type';
         IF kind IS NULL THEN
-            RAISE EXCEPTION 'job "%" has no parameter "%"', submit.job_id, given.key USING ERRCODE = '22023',
+            RAISE EXCEPTION 'job "%" has no parameter "%"', submit_run.job_id, given.key USING ERRCODE = '22023',
                 HINT = coalesce('Its parameters are ' || (SELECT string_agg(k, ', ' ORDER BY k)
                     FROM jsonb_object_keys(wanted) k) || '.', 'It takes none.');
         END IF;
         wrong := farmhand.param_wrong(kind, given.value);
         IF wrong IS NOT NULL THEN
-            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %', given.key, submit.job_id, kind,
+            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %', given.key, submit_run.job_id, kind,
                 CASE WHEN length(given.value::text) > 200 THEN left(given.value::text, 200) || '…'
                     ELSE given.value::text END
                 USING ERRCODE = '22023', HINT = wrong;
         END IF;
     END LOOP;
     FOR given IN SELECT * FROM jsonb_each(wanted) LOOP
-        IF (given.value->>'required')::boolean AND NOT submit.params ? given.key THEN
-            RAISE EXCEPTION 'job "%" needs the parameter "%"', submit.job_id, given.key USING ERRCODE = '22023',
+        IF (given.value->>'required')::boolean AND NOT submit_run.params ? given.key THEN
+            RAISE EXCEPTION 'job "%" needs the parameter "%"', submit_run.job_id, given.key USING ERRCODE = '22023',
                 HINT = format('It is of type %s and has no default.', given.value->>'type');
         END IF;
     END LOOP;
 
-    IF submit.idempotency_key IS NOT NULL THEN
+    run_id := nextval('farmhand.run_id_seq');
+    IF submit_run.idempotency_key IS NOT NULL THEN
         INSERT INTO farmhand.submission AS s (job_id, idempotency_key, run_id)
-            VALUES (submit.job_id, submit.idempotency_key, first_run) ON CONFLICT DO NOTHING;
+            VALUES (submit_run.job_id, submit_run.idempotency_key, submit_run.run_id) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
-            SELECT s.run_id INTO STRICT first_run FROM farmhand.submission s
-                WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
-            RETURN first_run;
+            SELECT s.run_id INTO STRICT run_id FROM farmhand.submission s
+                WHERE s.job_id = submit_run.job_id AND s.idempotency_key = submit_run.idempotency_key;
+            RETURN;
         END IF;
     END IF;
-
-    WITH place AS (
-        SELECT n.address AS node, i AS instance, row_number() OVER (ORDER BY n.address, i) AS nth
-        FROM generate_series(0, j.instances - 1) i
-        LEFT JOIN farmhand.node n ON j.each_node AND n.state = 'ready'
-            AND (j.placement IS NULL OR n.labels @> ANY (j.placement))
-        WHERE NOT j.each_node OR n.address IS NOT NULL
-    ), made AS (
-        INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-            priority, placement, on_lost, overlap, hard_ms, params, idempotency_key, submitted_by,
-            firing, by_hand)
-        SELECT CASE WHEN p.nth = 1 THEN first_run ELSE nextval('farmhand.run_id_seq') END,
-            j.job_id, j.rev, 'submitted', p.instance, j.instances, p.node, due, due,
-            j.priority, j.placement, j.on_lost, 'allow', j.hard_ms, submit.params,
-            submit.idempotency_key, session_user,
-            CASE WHEN j.instances > 1 OR j.each_node THEN first_run END, true
-        FROM place p ORDER BY p.nth
-        RETURNING run_id
-    )
-    SELECT count(*) INTO made_runs FROM made;
-    IF made_runs = 0 THEN
-        RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit.job_id
+    IF submit_run.overlap IS NOT NULL THEN
+        live := (SELECT count(*) FROM (SELECT FROM farmhand.run_live r
+            WHERE r.job_id = submit_run.job_id AND farmhand.overlaps(r) LIMIT 1000) o);
+    END IF;
+    SELECT m.run_ids, m.skipped INTO STRICT made
+        FROM farmhand.make_runs('submit', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
+            'job_id', submit_run.job_id, 'due', jsonb_build_array(due), 'late_ms', 0, 'overlap', coalesce(submit_run.overlap, 'allow'),
+            'first_run', run_id, 'params', submit_run.params, 'by_hand', true, 'submitted_by', coalesce(by_whom, session_user),
+            'idempotency_key', submit_run.idempotency_key))]) m;
+    IF made.skipped @> '[{"reason": "no_node"}]' THEN
+        RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit_run.job_id
             USING ERRCODE = '55000';
     END IF;
+    skipped := jsonb_array_length(made.skipped) * j.instances;
+    runs := cardinality(made.run_ids) + skipped;
     -- The audit's triggers see the owner here, so it is said here. What an agent submits has an event.
     IF NOT has_table_privilege(session_user, 'farmhand.progress'::regclass, 'INSERT') THEN
-        PERFORM farmhand.note_action('run_submitted', NULL, NULL, submit.job_id, first_run,
-            jsonb_build_object('runs', made_runs));
+        PERFORM farmhand.note_action('run_submitted', NULL, NULL, submit_run.job_id, run_id, jsonb_build_object('runs', runs));
     END IF;
-    PERFORM pg_notify('farmhand', json_build_object('due', first_run, 'job', submit.job_id, 'runs', made_runs)::text);
-    RETURN first_run;
+    IF by_whom IS NOT NULL THEN
+        INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail) VALUES (statement_timestamp(), 'run_submitted', 'info',
+            submit_run.job_id, submit_run.run_id, jsonb_build_object('by', by_whom));
+    END IF;
 END
 $$;
+REVOKE ALL ON FUNCTION farmhand.submit_run(text, jsonb, timestamptz, text, text, text) FROM PUBLIC;
+
+CREATE FUNCTION farmhand.submit(
+    job_id text,
+    params jsonb DEFAULT '{}',
+    due_at timestamptz DEFAULT now(),
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT s.run_id FROM farmhand.submit_run(job_id, params, due_at, idempotency_key, NULL, NULL) s $$;
 REVOKE ALL ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) FROM PUBLIC;

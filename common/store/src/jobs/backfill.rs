@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
@@ -61,9 +60,6 @@ pub async fn backfill(
         tx.rollback().await?;
         return Ok(refused);
     }
-    let _: Option<Value> = tx
-        .row(stmt!("ends_promote"), &[(&&[job_id][..], Type::TEXT_ARRAY)])
-        .await?;
     let row: Option<Row> = tx
         .row(
             stmt!("backfill"),
@@ -74,14 +70,19 @@ pub async fn backfill(
             ],
         )
         .await?;
-    tx.commit().await?;
-    Ok(match row {
+    match row {
         Some(Row {
             placed: true,
             run_ids,
-        }) => Backfilled::Done { run_ids },
-        _ => Backfilled::NoNode,
-    })
+        }) => {
+            tx.commit().await?;
+            Ok(Backfilled::Done { run_ids })
+        }
+        _ => {
+            tx.rollback().await?;
+            Ok(Backfilled::NoNode)
+        }
+    }
 }
 
 /// What says from when on it is known which instants of a job ran.

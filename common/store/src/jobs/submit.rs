@@ -26,13 +26,11 @@ pub struct Submission<'a> {
 }
 
 /// What a submission made, or would have made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Submitted {
     /// The first run.
     pub run_id: i64,
-    /// It was made by an earlier submission with the same key.
-    pub repeated: bool,
-    /// Runs that were made; none for a repetition.
+    /// Runs that were made; none when an earlier submission with the same key made them.
     pub runs: i64,
     /// Of these, runs that were recorded as skipped because of others.
     pub skipped: i64,
@@ -76,15 +74,6 @@ pub async fn submit_overlapping(
     what: Submission<'_>,
     commit: bool,
 ) -> Result<Submitted, StoreError> {
-    #[derive(Deserialize)]
-    struct Made {
-        runs: i64,
-        live: i64,
-    }
-    #[derive(Deserialize)]
-    struct Met {
-        skipped: i64,
-    }
     let Submission {
         job_id,
         params,
@@ -92,47 +81,20 @@ pub async fn submit_overlapping(
         overlap,
         by,
     } = what;
-    let due_at: Option<Timestamp> = None;
-    // The job's lock keeps firings and promotions out until it is decided who waits for whom.
     let mut tx = db.transaction("submit").await?;
-    let _: Option<Value> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
-    let row: Option<(i64,)> = tx
+    let submitted: Option<Submitted> = tx
         .row(
-            stmt!("submit", often),
+            stmt!("submit_run", often),
             &[
                 (&job_id, Type::TEXT),
                 (params, Type::JSONB),
-                (&due_at, Type::TIMESTAMPTZ),
                 (&key, Type::TEXT),
+                (&overlap.as_str(), Type::TEXT),
+                (&by, Type::TEXT),
             ],
         )
         .await?;
-    let (run,) = row.ok_or_else(|| no_row("submit"))?;
-    let made: Option<Made> = tx
-        .row(
-            stmt!("submit_made"),
-            &[(&job_id, Type::TEXT), (&run, Type::INT8), (&by, Type::TEXT)],
-        )
-        .await?;
-    let made = made.ok_or_else(|| no_row("submit_made"))?;
-    // A repetition of a key is answered with the run of the first time.
-    let fresh = made.runs > 0;
-    let mut submitted = Submitted {
-        run_id: run,
-        repeated: !fresh,
-        runs: made.runs,
-        skipped: 0,
-        live: if fresh { made.live } else { 0 },
-    };
-    if fresh && overlap != Overlap::Allow {
-        let met: Option<Met> = tx
-            .row(
-                stmt!("submit_overlap"),
-                &[(&job_id, Type::TEXT), (&overlap.as_str(), Type::TEXT)],
-            )
-            .await?;
-        submitted.skipped = met.map_or(0, |met| met.skipped);
-    }
+    let submitted = submitted.ok_or_else(|| no_row("submit_run"))?;
     if commit {
         tx.commit().await?;
     } else {
