@@ -32,13 +32,15 @@ CREATE TYPE farmhand.want AS (
     late_ms bigint,
     -- Instants that have no run, folded, each with its reason.
     skipped jsonb,
-    -- The only node that may have it, whatever the job says.
-    node text,
+    -- The only node that may have it, whatever the job says; with an instance, the one run of so many that is made.
+    node text, instance integer, instances integer,
+    -- The firing for which that run counts.
+    firing bigint,
     -- The overlap rule; NULL: the job's.
     overlap text,
     -- The number of the first run, whatever becomes of it.
     first_run bigint,
-    params jsonb, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text
+    params jsonb, key text, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text
 );
 
 -- What became of it: the runs, waiting ones included, why others were not made, and what is asked to end for them.
@@ -66,7 +68,7 @@ RETURN farmhand.overlaps(r) AND (of_node IS NULL OR r.node IS NULL OR r.node = o
     AND (rule <> 'replace' OR of_kind NOT IN ('scheduled', 'triggered')
         OR r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'));
 
--- Makes runs of jobs, each once, and records why there are none: for the schedule, for boots, for triggers and for people.
+-- Makes runs of jobs, each once, and records why there are none: for whatever makes them but continuous jobs.
 --
 -- The farm is told only of more runs than the caller has room for, and of runs that may not be for everybody: whoever fires
 -- claims right afterwards.
@@ -80,9 +82,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
     of_kind text := CASE maker WHEN 'trigger' THEN 'triggered' WHEN 'submit' THEN 'submitted' WHEN 'backfill' THEN 'backfill'
-        ELSE 'scheduled' END;
+        WHEN 'retry' THEN 'retry' WHEN 'replay' THEN 'retry' WHEN 'rows' THEN 'table' ELSE 'scheduled' END;
     -- Those whose waiting runs count for the bound of the queue; NULL: there is none.
-    alike text[] := CASE WHEN maker = 'submit' THEN '{submitted}' WHEN maker <> 'backfill' THEN '{scheduled,triggered}' END;
+    alike text[] := CASE WHEN maker = 'submit' THEN '{submitted}'
+        WHEN maker IN ('schedule', 'boot', 'trigger') THEN '{scheduled,triggered}' END;
     -- Jobs are found by arrays, however many there are: a plan that is kept for a few never reads them all.
     jobs text[] := ARRAY(SELECT w.job_id FROM unnest(wants) w);
 BEGIN
@@ -98,15 +101,15 @@ BEGIN
         HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms, j.instances,
-            j.each_node AND w.node IS NULL AS everywhere, m.making
-        FROM unnest(wants) w
+        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms,
+            coalesce(w.instances, j.instances) AS shards, j.each_node AND w.node IS NULL AND w.instance IS NULL AS everywhere, m.making
+        FROM unnest(wants) WITH ORDINALITY w
         JOIN farmhand.job j ON j.job_id = w.job_id
         CROSS JOIN LATERAL (SELECT farmhand.may_make(make_runs.maker, j.state, j.observe) AS making) m
         WHERE j.job_id = ANY (jobs) AND m.making NOT IN ('refuse', 'nothing')
     ), spot AS MATERIALIZED (
         -- Where each job fires: a node for each-node jobs.
-        SELECT g.job_id, coalesce(n.address, g.node) AS node, g.everywhere AND n.address IS NULL AS nowhere
+        SELECT g.ordinality, g.job_id, coalesce(n.address, g.node) AS node, g.everywhere AND n.address IS NULL AS nowhere
         FROM given g
         -- OFFSET: decided before a node is read, or every firing would read them all.
         LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
@@ -137,7 +140,7 @@ BEGIN
         WHERE (v.run).state = 'due'
     ), queue AS MATERIALIZED (
         -- Firings that wait behind others, on each node where it is a job of each.
-        SELECT g.job_id, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
+        SELECT g.ordinality, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
             count(DISTINCT coalesce(r.firing, r.run_id))
         FROM given g JOIN farmhand.run_live r ON r.job_id = g.job_id
         WHERE g.rule = 'queue' AND r.gate = 'overlap' AND r.kind = ANY (alike)
@@ -149,56 +152,58 @@ BEGIN
                 WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
                     AND (p.node IS NULL OR a.node IS NULL OR a.node = p.node))
                 ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
-                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.rule)) END AS live
+                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.rule)
+                    -- Nor are the other shards of a firing in the way of one that is made again.
+                    AND (r.firing = g.firing AND (r.instance, r.node) IS DISTINCT FROM (g.instance, g.node)) IS NOT TRUE) END AS live
         FROM given g
-        JOIN spot p ON p.job_id = g.job_id
-        LEFT JOIN queue q ON q.job_id = g.job_id AND q.node = coalesce(p.node, '')
+        JOIN spot p ON p.ordinality = g.ordinality
+        LEFT JOIN queue q ON q.ordinality = g.ordinality AND q.node = coalesce(p.node, '')
     ), firing AS MATERIALIZED (
-        SELECT g.job_id, p.node, d.due_at,
+        SELECT g.ordinality, g.job_id, p.node, d.due_at,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
                  WHEN g.making <> 'run' THEN g.making
                  ELSE farmhand.overlap_says(g.rule, p.live, p.queued, d.nth, cardinality(g.due)) END AS says
         FROM given g
-        JOIN place p ON p.job_id = g.job_id
+        JOIN place p ON p.ordinality = g.ordinality
         CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
     ), several AS MATERIALIZED (
         -- Instants that make more than one run: these carry the number of the first.
-        SELECT f.job_id, f.due_at, coalesce(f.first_run, nextval('farmhand.run_id_seq')) AS firing
-        FROM (SELECT DISTINCT f.job_id, f.due_at, g.first_run FROM firing f JOIN given g ON g.job_id = f.job_id
-            WHERE f.says IN ('run', 'wait') AND (g.instances > 1 OR g.everywhere)) f
+        SELECT f.ordinality, f.due_at, coalesce(f.first_run, nextval('farmhand.run_id_seq')) AS firing
+        FROM (SELECT DISTINCT f.ordinality, f.due_at, g.first_run FROM firing f JOIN given g ON g.ordinality = f.ordinality
+            WHERE f.says IN ('run', 'wait') AND (g.shards > 1 AND g.instance IS NULL OR g.everywhere)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
             priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand, submitted_by,
-            idempotency_key)
+            idempotency_key, key)
         SELECT CASE WHEN s.firing IS NULL THEN coalesce(g.first_run, nextval('farmhand.run_id_seq'))
                 WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
-            g.job_id, g.rev, of_kind, i, g.instances, f.node, f.due_at,
+            g.job_id, g.rev, of_kind, i, g.shards, f.node, f.due_at,
             -- Never ahead of now: whoever fires claims right afterwards.
             CASE WHEN g.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
                 least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())) END,
             CASE f.says WHEN 'wait' THEN 'overlap' END, g.priority, g.placement, g.on_lost,
             CASE WHEN cardinality(g.due) > 1 AND g.rule = 'skip' THEN 'queue' ELSE g.rule END, g.hard_ms,
-            coalesce(g.params, '{}'), g.parent_run, g.parents, s.firing, coalesce(g.by_hand, false),
-            g.submitted_by, g.idempotency_key
+            coalesce(g.params, '{}'), g.parent_run, g.parents, coalesce(s.firing, g.firing),
+            coalesce(g.by_hand, false), g.submitted_by, g.idempotency_key, g.key
         FROM firing f
-        JOIN given g ON g.job_id = f.job_id
-        LEFT JOIN several s ON s.job_id = f.job_id AND s.due_at = f.due_at
-        CROSS JOIN LATERAL generate_series(0, g.instances - 1) i
+        JOIN given g ON g.ordinality = f.ordinality
+        LEFT JOIN several s ON s.ordinality = f.ordinality AND s.due_at = f.due_at
+        CROSS JOIN LATERAL generate_series(coalesce(g.instance, 0), coalesce(g.instance, g.shards - 1)) i
         WHERE f.says IN ('run', 'wait')
-        ORDER BY f.due_at, g.priority DESC, g.job_id, f.node, i
-        -- A restored database may fire what it has already fired; the instant has its outcome.
+        ORDER BY f.due_at, g.priority DESC, g.job_id, g.ordinality, f.node, i
+        -- A restored database may fire what it has already fired; the instant has its outcome. A row has one run.
         ON CONFLICT DO NOTHING
         RETURNING run_id, job_id, node, placement, instances
     ), skips AS MATERIALIZED (
-        SELECT f.job_id, f.node, f.says AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
+        SELECT f.ordinality, f.job_id, f.node, f.says AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
             count(DISTINCT f.due_at) AS count
         FROM firing f WHERE f.says NOT IN ('run', 'wait')
         -- What is observed is compared instant by instant.
-        GROUP BY f.job_id, f.node, f.says, CASE WHEN f.says = 'observed' THEN f.due_at END
+        GROUP BY f.ordinality, f.job_id, f.node, f.says, CASE WHEN f.says = 'observed' THEN f.due_at END
         UNION ALL
-        SELECT g.job_id, g.node, s.reason, s.first, s.last, s.count
+        SELECT g.ordinality, g.job_id, g.node, s.reason, s.first, s.last, s.count
         FROM given g
         CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
             AS s(reason text, first timestamptz, last timestamptz, count bigint)
@@ -206,12 +211,12 @@ BEGIN
         INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state,
             reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count,
             parent_run, parents, by_hand, submitted_by, idempotency_key)
-        SELECT CASE WHEN row_number() OVER (PARTITION BY s.job_id ORDER BY s.node) = 1 AND g.first_run IS NOT NULL
-                AND NOT EXISTS (SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.job_id = s.job_id)
-                THEN g.first_run ELSE nextval('farmhand.run_id_seq') END, s.job_id, g.rev, of_kind, 0, g.instances, s.node, s.first, s.first,
+        SELECT CASE WHEN row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) = 1 AND g.first_run IS NOT NULL
+                AND NOT EXISTS (SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality)
+                THEN g.first_run ELSE nextval('farmhand.run_id_seq') END, s.job_id, g.rev, of_kind, 0, g.shards, s.node, s.first, s.first,
             'skipped', s.reason, 'schedule', 0, 0, 0, coalesce(g.params, '{}'), statement_timestamp(), statement_timestamp(),
             s.first, s.last, s.count, g.parent_run, g.parents, coalesce(g.by_hand, false), g.submitted_by, g.idempotency_key
-        FROM skips s JOIN given g ON g.job_id = s.job_id
+        FROM skips s JOIN given g ON g.ordinality = s.ordinality
     )
     SELECT g.job_id,
         coalesce(m.run_ids, '{}') AS run_ids,
@@ -223,7 +228,7 @@ BEGIN
             -- polls show that something is due.
             FROM made m
             HAVING count(*) > room OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
-    FROM given g
+    FROM (SELECT DISTINCT g.job_id FROM given g) g
     -- Joined, not looked up row by row: a set is a thousand jobs.
     LEFT JOIN (SELECT m.job_id, array_agg(m.run_id ORDER BY m.run_id) AS run_ids FROM made m GROUP BY m.job_id) m
         ON m.job_id = g.job_id

@@ -450,21 +450,15 @@ BEGIN
     IF EXISTS (SELECT FROM unnest(keys) k WHERE octet_length(k) > 1048576) THEN
         RAISE EXCEPTION 'a key has more than 1048576 bytes' USING ERRCODE = '22023';
     END IF;
-    WITH new AS (
-        INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,
-            overlap, hard_ms, params, key)
-        SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
-            j.on_lost, 'allow', j.hard_ms,
+    SELECT m.run_ids INTO runs FROM farmhand.make_runs('rows', ARRAY(
+        SELECT jsonb_populate_record(NULL::farmhand.want, jsonb_build_object('job_id', wanted, 'overlap', 'allow',
+            'due', jsonb_build_array(statement_timestamp()), 'key', u.key,
             -- What fits into no variable is not kept either, nor what run_live refuses: other rows would wait for this one.
-            CASE WHEN jsonb_typeof(w.given) = 'object' AND octet_length(w.given::text) <= 65536 AND farmhand.is_readable(w.given)
-                THEN w.given ELSE '{}' END, w.key
-        FROM (SELECT u.* FROM unnest(keys, given) WITH ORDINALITY AS u(key, given, nth) WHERE u.key IS NOT NULL
-            ORDER BY u.nth LIMIT most) w
-        JOIN farmhand.job j ON j.job_id = wanted ORDER BY w.nth
-        ON CONFLICT DO NOTHING
-        RETURNING r.run_id, r.key
-    )
-    SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, of_keys FROM new n;
+            'params', CASE WHEN jsonb_typeof(u.given) = 'object' AND octet_length(u.given::text) <= 65536
+                AND farmhand.is_readable(u.given) THEN u.given END))
+        FROM unnest(keys, given) WITH ORDINALITY AS u(key, given, nth) WHERE u.key IS NOT NULL
+        ORDER BY u.nth LIMIT most)) m;
+    SELECT array_agg(r.key ORDER BY r.run_id) INTO of_keys FROM farmhand.run_live r WHERE r.run_id = ANY (runs);
 END
 $$;
 REVOKE ALL ON FUNCTION farmhand.make_row_runs(text, text[], jsonb[]) FROM PUBLIC;
@@ -561,9 +555,6 @@ BEGIN
         END IF;
         made := coalesce(cardinality(runs), 0);
         more := made >= room;
-        IF made > 0 THEN
-            PERFORM pg_notify('farmhand', json_build_object('due', runs[1], 'job', wanted)::text);
-        END IF;
     EXCEPTION
         WHEN lock_not_available OR deadlock_detected THEN
             made := 0;

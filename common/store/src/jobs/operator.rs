@@ -315,12 +315,7 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
         return Ok(Retried::Run(run));
     }
     if wish.queued {
-        let job: Option<(String,)> = tx.row(stmt!("retry_lock"), &[(&run_id, Type::INT8)]).await?;
-        if let Some((job,)) = job {
-            let _: Option<Value> = tx
-                .row(stmt!("ends_promote"), &[(&&[job][..], Type::TEXT_ARRAY)])
-                .await?;
-        }
+        let _: Option<Value> = tx.row(stmt!("retry_lock"), &[(&run_id, Type::INT8)]).await?;
     }
     let row: Option<Row> = tx
         .row(

@@ -8,7 +8,7 @@ WITH old AS MATERIALIZED (
     WHERE h.run_id = $1
     LIMIT 1
 ), fits AS MATERIALIZED (
-    SELECT o.*, j.state, j.observe, j.rev, j.priority, j.placement, j.on_lost, j.hard_ms
+    SELECT o.*, j.state, j.observe
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND j.work = 'stream' AND NOT j.deleted
 ), left_over AS MATERIALIZED (
     SELECT s.item, s.line FROM farmhand.stream_item s
@@ -22,13 +22,12 @@ WITH old AS MATERIALIZED (
     SELECT c.item, c.line
     FROM (SELECT l.*, sum(octet_length(l.line) + 32) OVER (ORDER BY l.item) AS bytes FROM left_over l) c
     WHERE c.bytes <= $5
-), made AS (
-    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
-        placement, on_lost, overlap, hard_ms, params, submitted_by, parent_run, by_hand)
-    SELECT f.job_id, f.rev, 'retry', f.instance, f.instances, f.node, f.due_at, statement_timestamp(),
-        f.priority, f.placement, f.on_lost, 'allow', f.hard_ms, f.params, $2, f.run_id, true
-    FROM fits f WHERE farmhand.may_make('replay', f.state, f.observe) = 'run' AND EXISTS (SELECT FROM chosen)
-    RETURNING run_id, job_id
+), made AS MATERIALIZED (
+    SELECT m.run_ids[1] AS run_id, m.job_id
+    FROM (SELECT f.* FROM fits f WHERE EXISTS (SELECT FROM chosen) OFFSET 0) f
+    CROSS JOIN LATERAL farmhand.make_runs('replay', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
+        'job_id', f.job_id, 'due', jsonb_build_array(f.due_at), 'node', f.node, 'instance', f.instance, 'instances', f.instances,
+        'overlap', 'allow', 'params', f.params, 'parent_run', f.run_id, 'by_hand', true, 'submitted_by', $2::text))]) m
 ), put AS (
     INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
     SELECT m.run_id, c.item, 'waiting', $1, 0, 0, c.line, statement_timestamp() FROM made m CROSS JOIN chosen c
@@ -40,6 +39,4 @@ WITH old AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM old) AS known, EXISTS (SELECT FROM fits) AS fits,
     (SELECT f.state FROM fits f WHERE farmhand.may_make('replay', f.state, f.observe) = 'refuse') AS refused,
-    (SELECT count(*) FROM chosen) AS items, (SELECT run_id FROM made) AS new_run,
-    (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
-        AS note
+    (SELECT count(*) FROM chosen) AS items, (SELECT run_id FROM made) AS new_run

@@ -1,33 +1,23 @@
 WITH old AS (
     SELECT * FROM farmhand.run_history WHERE run_id = $1 LIMIT 1
-), rule AS (
-    -- One of many ($5) goes through the rule of its job, as a backfill does: it waits for what else is live, on its own node for each-node
-    -- jobs, and whatever waits for it is let go by its end. Not for the other shards of its firing. Rows of a table have no such rule.
-    SELECT q.queues, q.queues AND EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = o.job_id AND farmhand.overlaps(r)
-        AND (o.node IS NULL OR r.node = o.node)
-        AND (r.firing = o.firing AND (r.instance, r.node) IS DISTINCT FROM (o.instance, o.node)) IS NOT TRUE) AS waits
-    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id
-    CROSS JOIN LATERAL (SELECT $5 AND j.overlap <> 'allow' AND o.key IS NULL AS queues) q
 ), lines AS MATERIALIZED (
     -- Of a stream's run that replays lines: what is left of them is replayed, and nothing else of the list.
     SELECT s.item, s.line, s.outcome IN ('waiting', 'failed', 'timed_out') AND NOT EXISTS (
         SELECT FROM farmhand.stream_item p WHERE p.of_run = $1 AND p.item = s.item) AS is_left
     FROM farmhand.stream_item s WHERE s.run_id = $1 AND s.of_run IS NOT NULL
-), made AS (
-    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, gate, priority,
-        placement, on_lost, overlap, hard_ms, params, submitted_by, parent_run,
-        parents, firing, by_hand, key)
-    SELECT o.job_id, j.rev, 'retry', o.instance, o.instances, o.node, o.due_at, statement_timestamp(),
-        CASE WHEN u.waits THEN 'overlap' END, j.priority, j.placement, j.on_lost,
-        CASE WHEN u.queues THEN 'queue' ELSE 'allow' END, j.hard_ms, o.params, $2,
+), made AS MATERIALIZED (
+    SELECT m.run_ids[1] AS run_id, m.job_id
+    FROM (SELECT o.*, j.overlap AS rule FROM old o JOIN farmhand.job j ON j.job_id = o.job_id
+        WHERE NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left) OFFSET 0) o
+    CROSS JOIN LATERAL farmhand.make_runs('retry', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
+        'job_id', o.job_id, 'due', jsonb_build_array(o.due_at), 'node', o.node, 'instance', o.instance, 'instances', o.instances,
+        -- One of many ($5) goes through the rule of its job, as a backfill does. Rows of a table have no such rule.
+        'overlap', CASE WHEN $5 AND o.rule <> 'allow' AND o.key IS NULL THEN 'queue' ELSE 'allow' END,
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
-        CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key
-    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND farmhand.may_make('retry', j.state, j.observe) = 'run'
-    CROSS JOIN rule u
-    WHERE NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left)
-    -- Another run for the same row of a table.
-    ON CONFLICT DO NOTHING
-    RETURNING run_id, job_id
+        'parent_run', CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, 'parents', o.parents, 'firing', o.firing,
+        'params', o.params, 'key', o.key, 'by_hand', o.by_hand, 'submitted_by', $2::text))]) m
+    -- None where the row of a table has another run.
+    WHERE m.run_ids <> '{}'
 ), put AS (
     INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
     SELECT m.run_id, l.item, 'waiting', $1, 0, 0, l.line, statement_timestamp()
@@ -56,6 +46,4 @@ SELECT EXISTS (SELECT FROM old) AS ended,
     (SELECT j.state FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
         AND farmhand.may_make('retry', j.state, j.observe) = 'refuse') AS refused,
     EXISTS (SELECT FROM lines) AND NOT EXISTS (SELECT FROM lines l WHERE l.is_left) AS no_lines,
-    (SELECT run_id FROM made) AS new_run,
-    (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
-        AS note
+    (SELECT run_id FROM made) AS new_run

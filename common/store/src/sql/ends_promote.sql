@@ -1,1 +1,0 @@
-SELECT farmhand.ends_promote($1, '{}')::text
