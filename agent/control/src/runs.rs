@@ -76,6 +76,9 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
         Retried::NotFound => Err(no_run(run_id)),
         Retried::Disabled => Err(disabled(&format!("the job of run {run_id}"))),
         Retried::Observes => Err(observes(&format!("the job of run {run_id}"))),
+        Retried::Unfit(why) => Err(Refusal::refused(format!(
+            "run {run_id} cannot be run again with its parameters: {why}"
+        ))),
         Retried::NoJob => Err(
             Refusal::refused(format!("the job of run {run_id} has been deleted"))
                 .next("apply its definition again"),

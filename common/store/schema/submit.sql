@@ -58,6 +58,42 @@ SELECT CASE kind
     ELSE format('This version of the schema knows no parameters of type %s.', kind) END
 $$;
 
+-- Raises an error that names what is wrong with the parameters of a run, as its job's definition has them.
+CREATE FUNCTION farmhand.check_params(job_id text, declared jsonb, params jsonb) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    wanted jsonb := coalesce(declared, '{}');
+    given record;
+    kind text;
+    wrong text;
+BEGIN
+    FOR given IN SELECT * FROM jsonb_each(check_params.params) LOOP
+        kind := wanted->given.key->>'type';
+        IF kind IS NULL THEN
+            RAISE EXCEPTION 'job "%" has no parameter "%"', check_params.job_id, given.key USING ERRCODE = '22023',
+                HINT = coalesce('Its parameters are ' || (SELECT string_agg(k, ', ' ORDER BY k)
+                    FROM jsonb_object_keys(wanted) k) || '.', 'It takes none.');
+        END IF;
+        wrong := farmhand.param_wrong(kind, given.value);
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %', given.key, check_params.job_id, kind,
+                CASE WHEN length(given.value::text) > 200 THEN left(given.value::text, 200) || '…'
+                    ELSE given.value::text END
+                USING ERRCODE = '22023', HINT = wrong;
+        END IF;
+    END LOOP;
+    FOR given IN SELECT * FROM jsonb_each(wanted) LOOP
+        IF (given.value->>'required')::boolean AND NOT check_params.params ? given.key THEN
+            RAISE EXCEPTION 'job "%" needs the parameter "%"', check_params.job_id, given.key USING ERRCODE = '22023',
+                HINT = format('It is of type %s and has no default.', given.value->>'type');
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
+
 -- Makes a run by hand, which meets the job's other runs as "overlap" says. NULL: it runs beside them, and no row of a job stays
 -- locked by whoever submits in a transaction of their own. "runs" is 0 for the repetition of a key; of them "skipped" are recorded as
 -- such, and "live" other runs had not ended.
@@ -68,10 +104,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     j record;
-    wanted jsonb;
-    given record;
-    kind text;
-    wrong text;
     made record;
     due timestamptz := coalesce(submit_run.due_at, now());
 BEGIN
@@ -118,28 +150,7 @@ BEGIN
             quote_ident(j.spec->'table'->>'dispatch') USING ERRCODE = '55000';
     END IF;
 
-    wanted := coalesce(j.spec->'params', '{}');
-    FOR given IN SELECT * FROM jsonb_each(submit_run.params) LOOP
-        kind := wanted->given.key->>'type';
-        IF kind IS NULL THEN
-            RAISE EXCEPTION 'job "%" has no parameter "%"', submit_run.job_id, given.key USING ERRCODE = '22023',
-                HINT = coalesce('Its parameters are ' || (SELECT string_agg(k, ', ' ORDER BY k)
-                    FROM jsonb_object_keys(wanted) k) || '.', 'It takes none.');
-        END IF;
-        wrong := farmhand.param_wrong(kind, given.value);
-        IF wrong IS NOT NULL THEN
-            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %', given.key, submit_run.job_id, kind,
-                CASE WHEN length(given.value::text) > 200 THEN left(given.value::text, 200) || '…'
-                    ELSE given.value::text END
-                USING ERRCODE = '22023', HINT = wrong;
-        END IF;
-    END LOOP;
-    FOR given IN SELECT * FROM jsonb_each(wanted) LOOP
-        IF (given.value->>'required')::boolean AND NOT submit_run.params ? given.key THEN
-            RAISE EXCEPTION 'job "%" needs the parameter "%"', submit_run.job_id, given.key USING ERRCODE = '22023',
-                HINT = format('It is of type %s and has no default.', given.value->>'type');
-        END IF;
-    END LOOP;
+    PERFORM farmhand.check_params(submit_run.job_id, j.spec->'params', submit_run.params);
 
     run_id := nextval('farmhand.run_id_seq');
     IF submit_run.idempotency_key IS NOT NULL THEN

@@ -246,6 +246,8 @@ pub enum Retried {
     Disabled,
     /// Nothing of the job is executed.
     Observes,
+    /// Its parameters are not what the definition asks for by now.
+    Unfit(String),
     /// Another run for the same row of a table has not ended.
     RowLive,
     /// It replayed lines of a stream, and none of them is left.
@@ -317,7 +319,7 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
     if wish.queued {
         let _: Option<Value> = tx.row(stmt!("retry_lock"), &[(&run_id, Type::INT8)]).await?;
     }
-    let row: Option<Row> = tx
+    let row: Result<Option<Row>, StoreError> = tx
         .row(
             stmt!("retry_run"),
             &[
@@ -328,7 +330,14 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
                 (&wish.queued, Type::BOOL),
             ],
         )
-        .await?;
+        .await;
+    let row = match row {
+        Err(StoreError::Refused(why)) => {
+            tx.rollback().await?;
+            return Ok(Retried::Unfit(why));
+        }
+        row => row?,
+    };
     if let (Some(once), Some(run)) = (wish.once, row.as_ref().and_then(|row| row.new_run)) {
         let _: Vec<Value> = tx
             .rows(

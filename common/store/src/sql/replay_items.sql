@@ -8,8 +8,9 @@ WITH old AS MATERIALIZED (
     WHERE h.run_id = $1
     LIMIT 1
 ), fits AS MATERIALIZED (
-    SELECT o.*, j.state, j.observe
+    SELECT o.*, j.state, j.observe, v.spec->'params' AS declared
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND j.work = 'stream' AND NOT j.deleted
+    JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
 ), left_over AS MATERIALIZED (
     SELECT s.item, s.line FROM farmhand.stream_item s
     WHERE s.run_id = $1 AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
@@ -24,7 +25,9 @@ WITH old AS MATERIALIZED (
     WHERE c.bytes <= $5
 ), made AS MATERIALIZED (
     SELECT m.run_ids[1] AS run_id, m.job_id
-    FROM (SELECT f.* FROM fits f WHERE EXISTS (SELECT FROM chosen) OFFSET 0) f
+    FROM (SELECT f.* FROM fits f WHERE EXISTS (SELECT FROM chosen)
+            AND CASE WHEN farmhand.may_make('replay', f.state, f.observe) = 'run'
+                THEN farmhand.check_params(f.job_id, f.declared, f.params) ELSE true END OFFSET 0) f
     CROSS JOIN LATERAL farmhand.make_runs('replay', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
         'job_id', f.job_id, 'due', jsonb_build_array(f.due_at), 'node', f.node, 'instance', f.instance, 'instances', f.instances,
         'overlap', 'allow', 'params', f.params, 'parent_run', f.run_id, 'by_hand', true, 'submitted_by', $2::text))]) m

@@ -8,7 +8,10 @@ WITH old AS (
 ), made AS MATERIALIZED (
     SELECT m.run_ids[1] AS run_id, m.job_id
     FROM (SELECT o.*, j.overlap AS rule FROM old o JOIN farmhand.job j ON j.job_id = o.job_id
-        WHERE NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left) OFFSET 0) o
+        JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
+        WHERE (NOT EXISTS (SELECT FROM lines) OR EXISTS (SELECT FROM lines l WHERE l.is_left))
+            AND CASE WHEN farmhand.may_make('retry', j.state, j.observe) = 'run' AND o.key IS NULL
+                THEN farmhand.check_params(j.job_id, v.spec->'params', o.params) ELSE true END OFFSET 0) o
     CROSS JOIN LATERAL farmhand.make_runs('retry', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
         'job_id', o.job_id, 'due', jsonb_build_array(o.due_at), 'node', o.node, 'instance', o.instance, 'instances', o.instances,
         -- One of many ($5) goes through the rule of its job, as a backfill does. Rows of a table have no such rule.

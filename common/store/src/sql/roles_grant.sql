@@ -139,6 +139,7 @@ BEGIN
         SELECT 'FUNCTION', p.oid::regprocedure::text, w.who, 'EXECUTE'
         FROM (VALUES
             ('submit', ARRAY['agent', 'submitter', 'operator']),
+            ('check_params', ARRAY['agent', 'operator']),
             ('submit_run', ARRAY['agent', 'operator']),
             ('acquire', ARRAY['submitter', 'operator']),
             ('try_acquire', ARRAY['submitter', 'operator']),
