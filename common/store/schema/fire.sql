@@ -109,7 +109,7 @@ BEGIN
         WHERE j.job_id = ANY (jobs) AND m.making NOT IN ('refuse', 'nothing')
     ), spot AS MATERIALIZED (
         -- Where each job fires: a node for each-node jobs.
-        SELECT g.ordinality, g.job_id, coalesce(n.address, g.node) AS node, g.everywhere AND n.address IS NULL AS nowhere
+        SELECT g.*, coalesce(n.address, g.node) AS at_node, g.everywhere AND n.address IS NULL AS nowhere
         FROM given g
         -- OFFSET: decided before a node is read, or every firing would read them all.
         LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
@@ -123,7 +123,7 @@ BEGIN
         WHERE r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g
                 WHERE g.rule = 'replace' AND g.making = 'run' AND cardinality(g.due) > 0))
             AND EXISTS (SELECT FROM spot p WHERE p.job_id = r.job_id AND NOT p.nowhere
-                AND farmhand.is_in_the_way(r, p.node, of_kind, 'replace'))
+                AND farmhand.is_in_the_way(r, p.at_node, of_kind, 'replace'))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
         -- With this rule its end looks for what waits for it, whatever rule it was made under.
@@ -147,61 +147,61 @@ BEGIN
         GROUP BY 1, 2
     ), place AS MATERIALIZED (
         SELECT p.*, CASE WHEN alike IS NOT NULL THEN coalesce(q.count, 0) END AS queued,
-            CASE g.rule
+            CASE p.rule
                 WHEN 'allow' THEN false
-                WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
-                    AND (p.node IS NULL OR a.node IS NULL OR a.node = p.node))
-                ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
-                    AND farmhand.is_in_the_way(r, p.node, of_kind, g.rule)
+                WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = p.job_id
+                    AND (p.at_node IS NULL OR a.node IS NULL OR a.node = p.at_node))
+                ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = p.job_id
+                    AND farmhand.is_in_the_way(r, p.at_node, of_kind, p.rule)
                     -- Nor are the other shards of a firing in the way of one that is made again.
-                    AND (r.firing = g.firing AND (r.instance, r.node) IS DISTINCT FROM (g.instance, g.node)) IS NOT TRUE) END AS live
-        FROM given g
-        JOIN spot p ON p.ordinality = g.ordinality
-        LEFT JOIN queue q ON q.ordinality = g.ordinality AND q.node = coalesce(p.node, '')
+                    AND (r.firing = p.firing AND (r.instance, r.node) IS DISTINCT FROM (p.instance, p.node)) IS NOT TRUE) END AS live
+        FROM spot p
+        LEFT JOIN queue q ON q.ordinality = p.ordinality AND q.node = coalesce(p.at_node, '')
     ), firing AS MATERIALIZED (
-        SELECT g.ordinality, g.job_id, p.node, d.due_at,
+        -- With what its run is made of: looked up again for each, a set would be compared with itself several times.
+        SELECT p.ordinality, p.job_id, p.rev, p.at_node, d.due_at, cardinality(p.due) AS instants, p.late_ms, p.rule, p.shards,
+            p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.on_lost, p.hard_ms, p.params, p.key,
+            p.parent_run, p.parents, p.by_hand, p.submitted_by, p.idempotency_key,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
-                 WHEN g.making <> 'run' THEN g.making
-                 ELSE farmhand.overlap_says(g.rule, p.live, p.queued, d.nth, cardinality(g.due)) END AS says
-        FROM given g
-        JOIN place p ON p.ordinality = g.ordinality
-        CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
+                 WHEN p.making <> 'run' THEN p.making
+                 ELSE farmhand.overlap_says(p.rule, p.live, p.queued, d.nth, cardinality(p.due)) END AS says
+        FROM place p
+        CROSS JOIN LATERAL unnest(p.due) WITH ORDINALITY AS d(due_at, nth)
     ), several AS MATERIALIZED (
         -- Instants that make more than one run: these carry the number of the first.
         SELECT f.ordinality, f.due_at, coalesce(f.first_run, nextval('farmhand.run_id_seq')) AS firing
-        FROM (SELECT DISTINCT f.ordinality, f.due_at, g.first_run FROM firing f JOIN given g ON g.ordinality = f.ordinality
-            WHERE f.says IN ('run', 'wait') AND (g.shards > 1 AND g.instance IS NULL OR g.everywhere)) f
+        FROM (SELECT DISTINCT f.ordinality, f.due_at, f.first_run FROM firing f
+            WHERE f.says IN ('run', 'wait') AND (f.shards > 1 AND f.instance IS NULL OR f.everywhere)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
             priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand, submitted_by,
             idempotency_key, key)
-        SELECT CASE WHEN s.firing IS NULL THEN coalesce(g.first_run, nextval('farmhand.run_id_seq'))
-                WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
+        SELECT CASE WHEN s.firing IS NULL THEN coalesce(f.first_run, nextval('farmhand.run_id_seq'))
+                WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.at_node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
-            g.job_id, g.rev, of_kind, i, g.shards, f.node, f.due_at,
+            f.job_id, f.rev, of_kind, i, f.shards, f.at_node, f.due_at,
             -- Never ahead of now: whoever fires claims right afterwards.
-            CASE WHEN g.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
-                least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())) END,
-            CASE f.says WHEN 'wait' THEN 'overlap' END, g.priority, g.placement, g.on_lost,
-            CASE WHEN cardinality(g.due) > 1 AND g.rule = 'skip' THEN 'queue' ELSE g.rule END, g.hard_ms,
-            coalesce(g.params, '{}'), g.parent_run, g.parents, coalesce(s.firing, g.firing),
-            coalesce(g.by_hand, false), g.submitted_by, g.idempotency_key, g.key
+            CASE WHEN f.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
+                least(f.due_at + f.late_ms * interval '1 millisecond', statement_timestamp())) END,
+            CASE f.says WHEN 'wait' THEN 'overlap' END, f.priority, f.placement, f.on_lost,
+            CASE WHEN f.instants > 1 AND f.rule = 'skip' THEN 'queue' ELSE f.rule END, f.hard_ms,
+            coalesce(f.params, '{}'), f.parent_run, f.parents, coalesce(s.firing, f.firing),
+            coalesce(f.by_hand, false), f.submitted_by, f.idempotency_key, f.key
         FROM firing f
-        JOIN given g ON g.ordinality = f.ordinality
         LEFT JOIN several s ON s.ordinality = f.ordinality AND s.due_at = f.due_at
-        CROSS JOIN LATERAL generate_series(coalesce(g.instance, 0), coalesce(g.instance, g.shards - 1)) i
+        CROSS JOIN LATERAL generate_series(coalesce(f.instance, 0), coalesce(f.instance, f.shards - 1)) i
         WHERE f.says IN ('run', 'wait')
-        ORDER BY f.due_at, g.priority DESC, g.job_id, g.ordinality, f.node, i
+        ORDER BY f.due_at, f.priority DESC, f.job_id, f.ordinality, f.at_node, i
         -- A restored database may fire what it has already fired; the instant has its outcome. A row has one run.
         ON CONFLICT DO NOTHING
         RETURNING run_id, job_id, node, placement, instances
     ), skips AS MATERIALIZED (
-        SELECT f.ordinality, f.job_id, f.node, f.says AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
+        SELECT f.ordinality, f.job_id, f.at_node AS node, f.says AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
             count(DISTINCT f.due_at) AS count
         FROM firing f WHERE f.says NOT IN ('run', 'wait')
         -- What is observed is compared instant by instant.
-        GROUP BY f.ordinality, f.job_id, f.node, f.says, CASE WHEN f.says = 'observed' THEN f.due_at END
+        GROUP BY f.ordinality, f.job_id, f.at_node, f.says, CASE WHEN f.says = 'observed' THEN f.due_at END
         UNION ALL
         SELECT g.ordinality, g.job_id, g.node, s.reason, s.first, s.last, s.count
         FROM given g
@@ -282,7 +282,7 @@ BEGIN
             decided_until = greatest(j.decided_until, j.next_run,
                 (SELECT max(d) FROM unnest(g.due) d),
                 (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
-        FROM locked g WHERE j.job_id = g.job_id AND j.job_id = ANY (asked)
+        FROM locked g WHERE j.job_id = g.job_id
         RETURNING g.value
     )
     SELECT array_agg(json_populate_record(NULL::farmhand.want, m.value)) INTO wants FROM moved m;
