@@ -1,9 +1,13 @@
 //! The tables by which runs are made: the database's and the core's are the same.
 
-use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
+use std::collections::BTreeMap;
+
+use farmhand_core::definition::{Enabled, JobSpec, Overlap, ParamSpec, ParamType, RunOn};
 use farmhand_core::health::JobState;
 use farmhand_core::making::{MAX_QUEUED, Maker, may_make, overlap_says};
-use farmhand_store::jobs::{Backfilled, backfill, pause, submit};
+use farmhand_store::jobs::{
+    Backfilled, Retried, Submission, backfill, cancel, pause, retry_run, submit, submit_overlapping,
+};
 use farmhand_store::protocol::{claim, fire_boot};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -215,5 +219,71 @@ async fn a_boot_sees_the_end_of_what_its_run_would_wait_for() {
         farm.i64("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL")
             .await,
         1
+    );
+}
+
+#[tokio::test]
+async fn the_queue_of_runs_by_hand_has_a_bound_of_its_own() {
+    let farm = Farm::new().await;
+    farm.due_runs("j", 1).await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
+             SELECT 'j', 1, 'submitted', now(), now(), 'overlap', 'queue' FROM generate_series(1, 999)",
+        )
+        .await
+        .unwrap();
+    let queues = Submission {
+        job_id: "j",
+        params: &json!({}),
+        key: None,
+        overlap: Overlap::Queue,
+        by: Some("somebody"),
+    };
+    let last = submit_overlapping(&farm.db, queues, true).await.unwrap();
+    assert_eq!((last.runs, last.skipped, last.live), (1, 0, 1_000));
+    let one_more = submit_overlapping(&farm.db, queues, true).await.unwrap();
+    assert_eq!((one_more.runs, one_more.skipped, one_more.live), (1, 1, 1_000));
+    assert_eq!(
+        farm.state(one_more.run_id).await,
+        ("skipped".to_owned(), Some("queue_full".to_owned()))
+    );
+    let by = format!(
+        "SELECT submitted_by FROM farmhand.run_history WHERE run_id = {}",
+        one_more.run_id
+    );
+    assert_eq!(farm.text(&by).await.as_deref(), Some("somebody"));
+}
+
+#[tokio::test]
+async fn a_run_is_not_repeated_with_parameters_that_its_job_does_not_have() {
+    let farm = Farm::new().await;
+    let job = |kind| JobSpec {
+        params: BTreeMap::from([(
+            "n".to_owned(),
+            ParamSpec {
+                kind,
+                default: None,
+                required: false,
+            },
+        )]),
+        ..spec()
+    };
+    farm.job("j", job(ParamType::Integer), None).await;
+    let run = submit(&farm.db, "j", &json!({"n": 5}), None, None).await.unwrap();
+    cancel(&farm.db, run, "somebody").await.unwrap();
+    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    assert!(matches!(again, Retried::Run(_)), "{again:?}");
+    farm.job("j", job(ParamType::Boolean), None).await;
+    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    assert!(
+        matches!(&again, Retried::Unfit(why) if why.contains("must be of type boolean")),
+        "{again:?}"
+    );
+    farm.job("j", spec(), None).await;
+    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    assert!(
+        matches!(&again, Retried::Unfit(why) if why.contains("has no parameter")),
+        "{again:?}"
     );
 }

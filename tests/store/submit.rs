@@ -197,7 +197,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
     let (a, b) = (a.await.unwrap(), b.await.unwrap());
     assert_eq!(a.run_id, b.run_id);
     assert_eq!(
-        usize::from(a.repeated) + usize::from(b.repeated),
+        usize::from(a.runs == 0) + usize::from(b.runs == 0),
         1,
         "{a:?} {b:?}"
     );
