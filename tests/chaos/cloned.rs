@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::protocol::{self, Renewed, Told};
+use farmhand_store::protocol::{self, Renewed, NodeReport};
 use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::farm::{Farm, SOON, TTL};
 use farmhand_tests::pg;
@@ -50,7 +50,7 @@ impl Copy {
     }
 
     async fn renews(&self) -> bool {
-        let renewed = protocol::renew(&self.db, &self.me, TTL, &Told::default()).await;
+        let renewed = protocol::renew(&self.db, &self.me, TTL, &NodeReport::default()).await;
         renewed.expect("an answer") != Renewed::Lost
     }
 }

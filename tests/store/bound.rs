@@ -7,7 +7,7 @@ use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
 use farmhand_store::jobs::{Backfilled, backfill, submit};
 use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::{
-    Expired, Freed, Renewed, Started, Told, claim, close, expire, finish, fire, open, renew, retry, settle,
+    Expired, Freed, Renewed, Started, NodeReport, claim, close, expire, finish, fire, open, renew, retry, settle,
     started,
 };
 use farmhand_store::{Db, LogStream, StoreError, partitions};
@@ -102,7 +102,7 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
         .await
         .unwrap();
     assert!(matches!(
-        renew(&one, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&one, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
 

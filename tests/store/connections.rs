@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use farmhand_store::events::{EventRow, record_events};
-use farmhand_store::protocol::{Closed, Renewed, Told, close, renew};
+use farmhand_store::protocol::{Closed, NodeReport, Renewed, close, renew};
 use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
@@ -33,7 +33,7 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
     let locker = farm.test.client().await;
     locker.exec("BEGIN; SELECT FROM farmhand.node FOR UPDATE").await;
     let start = Instant::now();
-    let error = renew(&db, &me, TTL, &Told::default()).await.unwrap_err();
+    let error = renew(&db, &me, TTL, &NodeReport::default()).await.unwrap_err();
     assert!(
         matches!(
             error,
@@ -56,7 +56,7 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
     );
     locker.exec("ROLLBACK").await;
     assert!(matches!(
-        renew(&db, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&db, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
 }
@@ -86,7 +86,7 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
     }
     assert_eq!(farm.state(run.run_id).await.0, "running");
     assert!(matches!(
-        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
 }
@@ -107,7 +107,7 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
     assert!(given_up.is_none());
     locker.exec("ROLLBACK").await;
     assert!(matches!(
-        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     assert!(matches!(close(&farm.db, &me).await.unwrap(), Closed::Done { .. }));
@@ -172,7 +172,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     let me = farm.node("a").await;
     farm.job("j", spec(), None).await;
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
+    renew(&keeper, &me, TTL, &NodeReport::default()).await.unwrap();
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     let run_id = jobs::submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let due = Note::Due {
@@ -191,9 +191,9 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
         )
         .await;
     // At most one statement notices.
-    if let Err(error) = renew(&keeper, &me, TTL, &Told::default()).await {
+    if let Err(error) = renew(&keeper, &me, TTL, &NodeReport::default()).await {
         assert!(error.is_away(), "{error}");
-        renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
+        renew(&keeper, &me, TTL, &NodeReport::default()).await.unwrap();
     }
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     assert_eq!(keeper.gauge().max, 1);

@@ -18,9 +18,9 @@ pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered 
         &farm.db,
         me,
         TTL,
-        &protocol::Told {
+        &protocol::NodeReport {
             pulse,
-            ..protocol::Told::default()
+            ..protocol::NodeReport::default()
         },
     )
     .await

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{Told, claim_any, finish, poll, renew, retry};
+use farmhand_store::protocol::{NodeReport, claim_any, finish, poll, renew, retry};
 use farmhand_store::{Db, Note};
 use serde_json::json;
 
@@ -245,7 +245,7 @@ async fn a_run_for_another_node_keeps_its_lock_and_its_place_while_that_node_has
     let any = farm.submitted("any").await;
     farm.submitted("in-pool").await;
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    renew(&keeper, &a, Duration::from_secs(3), &Told::default())
+    renew(&keeper, &a, Duration::from_secs(3), &NodeReport::default())
         .await
         .unwrap();
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));

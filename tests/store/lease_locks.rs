@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::leases::{self, Asked};
 use farmhand_store::pools::gate_facts;
-use farmhand_store::protocol::{AwaitedLease, Told, claim_gated, finish, poll, renew};
+use farmhand_store::protocol::{AwaitedLease, NodeReport, claim_gated, finish, poll, renew};
 use farmhand_store::{Db, LeaseIdentity, Note};
 use farmhand_tests::pg::Client;
 
@@ -47,7 +47,7 @@ async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
     assert_eq!(polled.gated_at, None, "something has to end first");
 
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
+    renew(&keeper, &me, TTL, &NodeReport::default()).await.unwrap();
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     assert!(leases::release(&farm.owner, "tape", fence).await.unwrap());
     let due = Note::Due {

@@ -6,7 +6,7 @@ use farmhand_core::definition::JobSpec;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::{Progress, record_progress};
 use farmhand_store::protocol::{
-    Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, Told, claim, lose,
+    Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, NodeReport, claim, lose,
     release, renew, retry, started,
 };
 use farmhand_store::tasks::{TaskEnd, record_tasks};
@@ -132,7 +132,7 @@ async fn a_renewal_tells_which_of_two_attempts_with_one_number_is_held() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let (_, held) = claimed_twice(&farm, &me, spec()).await;
-    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, &Told::default()).await.unwrap()
+    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap()
     else {
         panic!("the session is open")
     };

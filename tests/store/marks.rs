@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::LeaseIdentity;
-use farmhand_store::protocol::{NodeInfo, Poll, Told, close, poll, renew};
+use farmhand_store::protocol::{NodeInfo, Poll, NodeReport, close, poll, renew};
 use serde_json::json;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ async fn one_poll_shows_every_node_that_has_not_renewed_since_an_earlier_one() {
     let all = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&all), ["b", "c", "d", "e", "f"]);
     for n in [2, 4] {
-        renew(&farm.db, &nodes[n], TTL, &Told::default()).await.unwrap();
+        renew(&farm.db, &nodes[n], TTL, &NodeReport::default()).await.unwrap();
     }
     let silent = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&silent), ["b", "d", "f"]);
@@ -89,7 +89,7 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
     ];
     let renewal = farm.sql.prepare_typed(text, &types).await.unwrap();
     farm.exec("BEGIN; SELECT pg_current_xact_id()").await;
-    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
+    renew(&farm.db, &b, TTL, &NodeReport::default()).await.unwrap();
     let (mark, renewals) = (farm.mark("b").await, farm.renewals("b").await);
     let overtaken = farm
         .sql
@@ -132,7 +132,7 @@ async fn what_others_draw_and_nobody_commits_moves_nothing() {
     }
     let above = farm.below(&a, &[]).await.above;
     assert_eq!(above, Some(farm.mark("b").await + 1));
-    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
+    renew(&farm.db, &b, TTL, &NodeReport::default()).await.unwrap();
     assert!(farm.below(&a, &[]).await.above > above);
 }
 
@@ -143,7 +143,7 @@ async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     farm.exec("UPDATE farmhand.node SET mark = 1000000000000 WHERE address = 'b'")
         .await;
-    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
+    renew(&farm.db, &b, TTL, &NodeReport::default()).await.unwrap();
     let poll = farm.below(&a, &[]).await;
     assert_eq!(addresses(&poll), ["b"]);
     assert!(poll.above.unwrap() < 1_000_000_000_000);

@@ -4,7 +4,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, poll, renew, started};
+use farmhand_store::protocol::{Finish, Started, NodeReport, claim, finish, fire, poll, renew, started};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;
@@ -63,7 +63,7 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     let before = log(&server).len();
     let claimed = claim(&db, &me, 300, None).await.unwrap();
     assert_eq!(claimed.len(), 300);
-    renew(&db, &me, TTL, &Told::default()).await.unwrap();
+    renew(&db, &me, TTL, &NodeReport::default()).await.unwrap();
     poll(&db, &me, &MarksBelow::default()).await.unwrap();
     let ends: Vec<_> = claimed.iter().map(|run| success(&me, run)).collect();
     assert_eq!(finish(&db, &ends).await.unwrap().len(), 300);

@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, Renewed, Told, claim, expire, finish, fire, jobs_since, open, poll, renew,
+    Expired, FinishResult, Renewed, NodeReport, claim, expire, finish, fire, jobs_since, open, poll, renew,
 };
 use farmhand_store::{Db, DbConfig, LeaseIdentity};
 use farmhand_tests::outside::Pooler;
@@ -63,7 +63,7 @@ fn renewals(known: &[SimpleQueryRow]) -> Option<(&str, &str)> {
 }
 
 async fn renewed(db: &Db, me: &LeaseIdentity) {
-    let renewed = renew(db, me, TTL, &Told::default()).await.unwrap();
+    let renewed = renew(db, me, TTL, &NodeReport::default()).await.unwrap();
     assert!(matches!(renewed, Renewed::Alive { .. }));
 }
 
@@ -152,7 +152,7 @@ async fn a_restart_of_the_pooler_is_an_outage_after_which_statements_are_prepare
     renewed(&db, &me).await;
     behind.pooler.restart();
     // Unless the end of its connection was noticed before.
-    if let Err(error) = renew(&db, &me, TTL, &Told::default()).await {
+    if let Err(error) = renew(&db, &me, TTL, &NodeReport::default()).await {
         assert!(error.is_away(), "{error}");
     }
     renewed(&db, &me).await;
@@ -174,7 +174,7 @@ async fn a_prepared_statement_that_is_gone_is_an_outage_and_nothing_is_prepared_
     renewed(&db, &me).await;
     let gone = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$";
     behind.client().await.exec(gone).await;
-    let next = renew(&db, &me, TTL, &Told::default()).await;
+    let next = renew(&db, &me, TTL, &NodeReport::default()).await;
     if Pooler::keeps_statements() {
         let error = next.unwrap_err();
         assert!(error.is_away(), "{error}");
@@ -216,7 +216,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
             for _ in 0..50 {
                 poll(&db, &me, &MarksBelow::default()).await.unwrap();
                 assert!(matches!(
-                    renew(&db, &me, TTL, &Told::default()).await.unwrap(),
+                    renew(&db, &me, TTL, &NodeReport::default()).await.unwrap(),
                     Renewed::Alive { .. }
                 ));
                 let runs = claim(&db, &me, 3, None).await.unwrap();

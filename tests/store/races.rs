@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{
-    Attempt, Closed, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, close_if, expire,
+    Attempt, Closed, Expired, FinishResult, FreedTo, Now, Renewed, NodeReport, claim, close, close_if, expire,
     finish, free_ended, left_over, renew, sweep,
 };
 use farmhand_tests::pg::Client;
@@ -96,7 +96,7 @@ async fn a_renewal_does_not_wait_for_a_claim_in_flight() {
     let claimer = farm.test.client().await;
     assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
     assert!(matches!(
-        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     claimer.exec("COMMIT").await;

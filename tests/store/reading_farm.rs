@@ -2,7 +2,7 @@
 
 use farmhand_core::explain::Gate;
 use farmhand_store::events::{EventRow, record_events};
-use farmhand_store::protocol::{Told, claim, renew};
+use farmhand_store::protocol::{NodeReport, claim, renew};
 use farmhand_store::reading::{self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window};
 use farmhand_store::{Db, Severity, StoreError};
 use jiff::{SignedDuration, Timestamp};
@@ -272,9 +272,9 @@ async fn a_nodes_clock_offset_is_as_its_last_renewal_told_it() {
             &farm.db,
             &me,
             TTL,
-            &Told {
+            &NodeReport {
                 clock_offset_ms: offset,
-                ..Told::default()
+                ..NodeReport::default()
             },
         )
         .await

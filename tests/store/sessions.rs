@@ -3,7 +3,7 @@ use std::time::Duration;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, withhold};
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Holder, Opened, Renewed, Told, claim, close, expire, open, poll, readopt, renew,
+    Closed, Expired, FreedTo, Holder, Opened, Renewed, NodeReport, claim, close, expire, open, poll, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -66,7 +66,7 @@ async fn a_renewal_shows_what_the_session_holds() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    let Renewed::Alive { held, .. } = renew(&farm.db, &me, TTL, &Told::default()).await.unwrap() else {
+    let Renewed::Alive { held, .. } = renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap() else {
         panic!("lost")
     };
     assert_eq!(held.len(), 1);
@@ -94,7 +94,7 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
         (run.run_id, FreedTo::Due, 1)
     );
     assert_eq!(
-        renew(&farm.db, &a, TTL, &Told::default()).await.unwrap(),
+        renew(&farm.db, &a, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Lost
     );
 
@@ -112,7 +112,7 @@ async fn a_renewal_between_watching_and_expiring_keeps_the_session() {
     let me = farm.node("a").await;
     let renewals = farm.renewals("a").await;
     assert!(matches!(
-        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
+        renew(&farm.db, &me, TTL, &NodeReport::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     assert_eq!(
@@ -122,7 +122,7 @@ async fn a_renewal_between_watching_and_expiring_keeps_the_session() {
         Expired::Changed
     );
     assert!(matches!(
-        renew(&farm.db, &me, Duration::from_secs(9), &Told::default())
+        renew(&farm.db, &me, Duration::from_secs(9), &NodeReport::default())
             .await
             .unwrap(),
         Renewed::Alive { .. }

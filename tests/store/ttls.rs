@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, expire, open, poll, renew};
+use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, NodeReport, close, expire, open, poll, renew};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ async fn a_renewal_with_a_shorter_ttl_does_not_shorten_the_wait_of_challengers()
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     for (said, kept) in [(LONG, 60_000), (SHORT, 60_000)] {
-        let renewed = renew(&farm.db, &me, said, &Told::default()).await.unwrap();
+        let renewed = renew(&farm.db, &me, said, &NodeReport::default()).await.unwrap();
         assert!(matches!(renewed, Renewed::Alive { .. }));
         assert_eq!(ttl(&farm).await, kept, "after {said:?}");
     }
@@ -79,7 +79,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
         session: 1,
         incarnation,
     };
-    renew(&farm.db, &me, LONG, &Told::default()).await.unwrap();
+    renew(&farm.db, &me, LONG, &NodeReport::default()).await.unwrap();
     assert_eq!(longest().await, 60_000);
     close(&farm.db, &me).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();

@@ -104,7 +104,7 @@ impl Real {
                     db,
                     &me(address, session, incarnation),
                     ttl(longer),
-                    &protocol::Told::default(),
+                    &protocol::NodeReport::default(),
                 )
                 .await
                 .unwrap()

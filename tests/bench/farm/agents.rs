@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, MarksBelow, claim_delay};
 use farmhand_core::retry::full_jitter;
-use farmhand_store::protocol::{Fire, Told, claim, close, finish, fire_for, poll, renew};
+use farmhand_store::protocol::{Fire, NodeReport, claim, close, finish, fire_for, poll, renew};
 use farmhand_store::{Db, DbConfig, LeaseIdentity, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
@@ -221,7 +221,7 @@ impl Agent {
                 }
                 self.take(&due).await;
             } else if renew_at <= now {
-                let again = match renew(&self.db, &self.me, TTL, &Told::default()).await {
+                let again = match renew(&self.db, &self.me, TTL, &NodeReport::default()).await {
                     Ok(_) => {
                         self.renewed.fetch_add(1, Ordering::Release);
                         failures = 0;

@@ -1,8 +1,8 @@
 //! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
 
+mod adoption;
 mod connections;
 mod errors;
-mod found;
 mod opening;
 
 use std::path::Path;

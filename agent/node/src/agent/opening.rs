@@ -10,8 +10,8 @@ use farmhand_store::protocol::{self, Holder, NodeInfo, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::adoption::{self, RunningWarden};
 use super::errors::{AgentError, retrying, setup};
-use super::found::{self, Living};
 use crate::context::Context;
 use crate::discard::discard;
 use crate::inbox::Input;
@@ -30,7 +30,7 @@ pub(super) async fn begin(
     (tx, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let adoptable = last.is_none();
-    let mut found = found::warden(ctx, last).await?;
+    let mut found = adoption::warden(ctx, last).await?;
     let mut late = None;
     while adoptable && let Some(living) = found.take() {
         let serving = living.client.identity().serving;
@@ -41,20 +41,20 @@ pub(super) async fn begin(
         })
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
-            if let Some(adopted) = found::listed(ctx, &living).await? {
+            if let Some(adopted) = adoption::listed(ctx, &living).await? {
                 return adopt(ctx, sent, living, adopted, (tx, inputs));
             }
             // It died or stopped meanwhile. Once it is dead, its processes are ended first, and its attempts are known by
             // their directories.
             drop(living);
-            found = found::warden(ctx, last).await?;
+            found = adoption::warden(ctx, last).await?;
             continue;
         }
         late = goes_on.then_some(serving);
         found = Some(living);
         break;
     }
-    let empty = found::end(ctx, found).await?;
+    let empty = adoption::end(ctx, found).await?;
     if let Some(serving) = late.filter(|_| empty) {
         // Confirmed too late to be used. If it holds nothing, it is closed, so that no node waits for its end.
         let me = of(ctx, serving);
@@ -155,7 +155,7 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
 fn adopt(
     ctx: &Arc<Context>,
     sent: BootInstant,
-    found: Living,
+    found: RunningWarden,
     adopted: Vec<AttemptReport>,
     (tx, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {

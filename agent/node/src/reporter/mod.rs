@@ -30,9 +30,9 @@ use self::starts::Starts;
 use self::tasks::RecordShippers;
 
 use crate::inbox::SessionHandle;
-use crate::output::Shipper;
 use crate::row_writer::RowBell;
 use crate::runlog::RunLog;
+use crate::ship_window::Shipper;
 use farmhand_telemetry::events::Events;
 use farmhand_warden_client::wire::AttemptId;
 

@@ -8,8 +8,8 @@ use farmhand_store::logs::{LogChunk, append_log, log_end, trim_log};
 use super::Reporter;
 use super::report::Followed;
 use super::sets::SHIP_SET;
-use crate::output::Shipper;
 use crate::runlog::About;
+use crate::ship_window::Shipper;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::about::About;
 use super::lines::Line;
-use crate::output::log_stream;
+use crate::ship_window::log_stream;
 use farmhand_warden_client::Stream;
 
 /// Facility `daemon`.

@@ -193,3 +193,32 @@ impl Leaving {
         result.is_ok() && self.works()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_about_leaving_follows_from_mode_time_and_what_is_here() {
+        let (at, before, after) = (BootInstant(20), BootInstant(19), BootInstant(21));
+        let (draining, killing) = (Mode::Draining { until: Some(at) }, Mode::Killing { give_up: at });
+        let endless = Mode::Draining { until: None };
+        for (mode, now, idle, step) in [
+            (Mode::Working, after, true, Step::Wait),
+            (endless, after, false, Step::Wait),
+            (endless, after, true, Step::Close),
+            (draining, before, false, Step::Wait),
+            (draining, at, false, Step::EndWhatRuns),
+            (draining, at, true, Step::Close),
+            (killing, at, false, Step::Wait),
+            (killing, before, true, Step::Close),
+            (killing, after, false, Step::Close),
+        ] {
+            let leaving = Leaving {
+                mode,
+                ..Leaving::default()
+            };
+            assert_eq!(leaving.step(now, idle), step, "{mode:?} {now:?} {idle}");
+        }
+    }
+}

@@ -149,7 +149,7 @@ pub enum Renewed {
 
 /// What a renewal tells besides.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct NodeReport {
     /// The database's clock minus the caller's, None while it is not known; kept for people to read.
     pub clock_offset_ms: Option<i64>,
     /// The latest that the caller knows.
@@ -159,7 +159,7 @@ pub struct Told {
 }
 
 /// One renewal, however many runs are held.
-pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> Result<Renewed, StoreError> {
+pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, report: &NodeReport) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         held: Vec<Held>,
@@ -178,9 +178,9 @@ pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> R
                 (&me.session, Type::INT8),
                 (&me.incarnation, Type::UUID),
                 (&millis(ttl), Type::INT8),
-                (&told.clock_offset_ms, Type::INT8),
-                (&told.pulse, Type::INT8),
-                (&told.cannot_start, Type::TEXT),
+                (&report.clock_offset_ms, Type::INT8),
+                (&report.pulse, Type::INT8),
+                (&report.cannot_start, Type::TEXT),
             ],
         )
         .await?;

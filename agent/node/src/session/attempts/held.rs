@@ -290,3 +290,21 @@ impl Attempts {
         here.is_some_and(|a| a.assignment.fence == freed.fence) || self.left_behind.contains(&id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_above_the_present_number_is_nobodys_once_its_attempt_has_ended() {
+        let mut slots = Slots::new(2);
+        assert_eq!((slots.take(|_| false), slots.take(|_| false)), (1, 2));
+        assert_eq!(slots.take(|slot| slot <= 3), 4, "a claim was under way");
+        slots.resize(1, |slot| slot != 1);
+        assert_eq!((slots.left(2), slots.left(0)), (0, 1));
+        slots.free(Some(4));
+        assert_eq!(slots.left(0), 1);
+        assert!(slots.keep(4), "adopted with it");
+        assert!(slots.keep(1) && !slots.keep(1), "once");
+    }
+}

@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::BootInstant;
 use farmhand_os::clock::{self, boot_now};
-use farmhand_store::protocol::{self, Told};
+use farmhand_store::protocol::{self, NodeReport};
 use farmhand_telemetry::events::Event;
 
 use super::holder::Lease;
@@ -23,7 +23,7 @@ impl Lease {
     pub(crate) fn renew(&mut self, io: &Io, clock_offset_ms: Option<i64>) {
         self.copies.sends();
         let (ctx, me) = (io.ctx.clone(), io.me.clone());
-        let told = Told {
+        let report = NodeReport {
             clock_offset_ms,
             pulse: ctx.memory.latest().map_or(0, |m| m.pulse),
             cannot_start: ctx.start_pause().why().map(str::to_owned),
@@ -31,7 +31,7 @@ impl Lease {
         io.spawn(async move {
             // The holder's rule: read before sending.
             let sent = boot_now();
-            let result = protocol::renew(&ctx.lease_db, &me, ctx.timing.ttl(), &told).await;
+            let result = protocol::renew(&ctx.lease_db, &me, ctx.timing.ttl(), &report).await;
             Input::Renewed { sent, result }
         });
     }

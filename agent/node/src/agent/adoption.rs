@@ -15,18 +15,21 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(12);
 const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
 
 /// A warden that lives, connected.
-pub(super) struct Living {
+pub(super) struct RunningWarden {
     pub client: WardenClient,
     pub notices: Notices,
 }
 
 /// Connects to the warden of the state directory, which cuts an older agent off. With the `last` lease of this agent, only to one that
 /// serves it: one of another lease is a newer agent's.
-pub(super) async fn warden(ctx: &Context, last: Option<Serving>) -> Result<Option<Living>, AgentError> {
+pub(super) async fn warden(
+    ctx: &Context,
+    last: Option<Serving>,
+) -> Result<Option<RunningWarden>, AgentError> {
     let dir = &ctx.config.state_dir;
     loop {
         match WardenClient::connect(dir, last, &ctx.config.address).await {
-            Ok(Some((client, notices))) => return Ok(Some(Living { client, notices })),
+            Ok(Some((client, notices))) => return Ok(Some(RunningWarden { client, notices })),
             // Before the session is opened, which may have to wait for the end of the last one.
             Ok(None) => {
                 sweep(&Paths::new(dir)).await;
@@ -61,7 +64,10 @@ async fn sweep(paths: &Paths) {
 }
 
 /// What the warden runs; None when it has died, or does not answer any more.
-pub(super) async fn listed(ctx: &Context, found: &Living) -> Result<Option<Vec<AttemptReport>>, AgentError> {
+pub(super) async fn listed(
+    ctx: &Context,
+    found: &RunningWarden,
+) -> Result<Option<Vec<AttemptReport>>, AgentError> {
     match found.client.list().await {
         Ok(listing) => Ok(Some(listing.attempts)),
         Err(WardenError::Gone) => {
@@ -78,8 +84,8 @@ pub(super) async fn listed(ctx: &Context, found: &Living) -> Result<Option<Vec<A
 }
 
 /// Ends the warden and waits for the proof. Whether nothing of it lives; an error when it obeys a newer agent.
-pub(super) async fn end(ctx: &Context, found: Option<Living>) -> Result<bool, AgentError> {
-    let Some(Living { client, .. }) = found else {
+pub(super) async fn end(ctx: &Context, found: Option<RunningWarden>) -> Result<bool, AgentError> {
+    let Some(RunningWarden { client, .. }) = found else {
         return Ok(true);
     };
     let told = client.shutdown(Duration::ZERO).await;
