@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::protocol::{self, Renewed, NodeReport};
+use farmhand_store::protocol::{self, NodeReport, Renewed};
 use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::farm::{Farm, SOON, TTL};
 use farmhand_tests::pg;

@@ -7,8 +7,8 @@ use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
 use farmhand_store::jobs::{Backfilled, backfill, submit};
 use farmhand_store::logs::{LogChunk, append_log};
 use farmhand_store::protocol::{
-    Expired, Freed, Renewed, Started, NodeReport, claim, close, expire, finish, fire, open, renew, retry, settle,
-    started,
+    Expired, Freed, NodeReport, Renewed, Started, claim, close, expire, finish, fire, open, renew, retry,
+    settle, started,
 };
 use farmhand_store::{Db, LogStream, StoreError, partitions};
 use farmhand_tests::pg::config;

@@ -6,7 +6,7 @@ use farmhand_core::definition::JobSpec;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::{Progress, record_progress};
 use farmhand_store::protocol::{
-    Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, NodeReport, claim, lose,
+    Attempt, Claimed, FinishResult, Lose, LostWhy, NodeReport, Now, Release, Renewed, Started, claim, lose,
     release, renew, retry, started,
 };
 use farmhand_store::tasks::{TaskEnd, record_tasks};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::LeaseIdentity;
-use farmhand_store::protocol::{NodeInfo, Poll, NodeReport, close, poll, renew};
+use farmhand_store::protocol::{NodeInfo, NodeReport, Poll, close, poll, renew};
 use serde_json::json;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -44,7 +44,9 @@ async fn one_poll_shows_every_node_that_has_not_renewed_since_an_earlier_one() {
     let all = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&all), ["b", "c", "d", "e", "f"]);
     for n in [2, 4] {
-        renew(&farm.db, &nodes[n], TTL, &NodeReport::default()).await.unwrap();
+        renew(&farm.db, &nodes[n], TTL, &NodeReport::default())
+            .await
+            .unwrap();
     }
     let silent = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&silent), ["b", "d", "f"]);

@@ -4,7 +4,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Finish, Started, NodeReport, claim, finish, fire, poll, renew, started};
+use farmhand_store::protocol::{Finish, NodeReport, Started, claim, finish, fire, poll, renew, started};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, Renewed, NodeReport, claim, expire, finish, fire, jobs_since, open, poll, renew,
+    Expired, FinishResult, NodeReport, Renewed, claim, expire, finish, fire, jobs_since, open, poll, renew,
 };
 use farmhand_store::{Db, DbConfig, LeaseIdentity};
 use farmhand_tests::outside::Pooler;

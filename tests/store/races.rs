@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{
-    Attempt, Closed, Expired, FinishResult, FreedTo, Now, Renewed, NodeReport, claim, close, close_if, expire,
-    finish, free_ended, left_over, renew, sweep,
+    Attempt, Closed, Expired, FinishResult, FreedTo, NodeReport, Now, Renewed, claim, close, close_if,
+    expire, finish, free_ended, left_over, renew, sweep,
 };
 use farmhand_tests::pg::Client;
 use tokio_postgres::types::Type;

@@ -3,7 +3,8 @@ use std::time::Duration;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, withhold};
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Holder, Opened, Renewed, NodeReport, claim, close, expire, open, poll, readopt, renew,
+    Closed, Expired, FreedTo, Holder, NodeReport, Opened, Renewed, claim, close, expire, open, poll, readopt,
+    renew,
 };
 use serde_json::json;
 use uuid::Uuid;

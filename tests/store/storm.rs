@@ -8,8 +8,8 @@ use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{cancel, submit};
 use farmhand_store::protocol::{
-    Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, NodeReport, claim, close, expire, finish,
-    fire, open, overdue, poll, release, renew, retry, sweep,
+    Attempt, Claimed, Expired, FinishResult, NodeReport, Opened, Release, Renewed, claim, close, expire,
+    finish, fire, open, overdue, poll, release, renew, retry, sweep,
 };
 use farmhand_store::{Db, LeaseIdentity};
 use jiff::Timestamp;
@@ -95,7 +95,11 @@ impl Agent {
                 }
             }
             66..76 => {
-                if renew(&self.db, &self.me, TTL, &NodeReport::default()).await.unwrap() == Renewed::Lost {
+                if renew(&self.db, &self.me, TTL, &NodeReport::default())
+                    .await
+                    .unwrap()
+                    == Renewed::Lost
+                {
                     self.lost().await;
                 }
             }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, NodeReport, close, expire, open, poll, renew};
+use farmhand_store::protocol::{
+    Expired, NodeInfo, NodeReport, Opened, Renewed, close, expire, open, poll, renew,
+};
 use serde_json::json;
 use uuid::Uuid;
 

@@ -28,7 +28,7 @@ pub use outcome::{
 };
 pub use poll::{AwaitedLease, CancelWanted, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll};
 pub use session::{
-    Held, Holder, NewEpoch, NodeInfo, Opened, Renewed, NodeReport, database, doubt, open, open_epoch,
+    Held, Holder, NewEpoch, NodeInfo, NodeReport, Opened, Renewed, database, doubt, open, open_epoch,
     raise_sequences, readopt, remind, renew, vouch,
 };
 pub(crate) use session::{millis, set};

@@ -159,7 +159,12 @@ pub struct NodeReport {
 }
 
 /// One renewal, however many runs are held.
-pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, report: &NodeReport) -> Result<Renewed, StoreError> {
+pub async fn renew(
+    db: &Db,
+    me: &LeaseIdentity,
+    ttl: Duration,
+    report: &NodeReport,
+) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         held: Vec<Held>,
