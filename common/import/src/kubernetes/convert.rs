@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::days::either_day;
 use super::left_out::{is_on, size};
-use super::reading::{Reading, name_of, text};
+use super::reading::{CronJob, name_of, text};
 use super::variables::entries_of_secrets;
 use crate::proposed::{
     Draft, Import, Imported, LONG, Machine, Names, Piece, Report, SECRET_COMMAND, Store, has_secret,
@@ -70,7 +70,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     continue;
                 }
             }
-            let mut reading = Reading {
+            let mut reading = CronJob {
                 object,
                 machine,
                 many_namespaces,
@@ -125,7 +125,7 @@ fn items(object: &Value) -> Vec<&Value> {
 
 type Refused = (String, &'static str);
 
-impl Reading<'_> {
+impl CronJob<'_> {
     fn draft(&mut self) -> Result<(Draft, Imported), Refused> {
         let spec = &self.object["spec"];
         let job = &spec["jobTemplate"]["spec"];

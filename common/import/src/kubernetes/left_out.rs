@@ -3,7 +3,7 @@
 use farmhand_core::document::{parse_duration, parse_size};
 use serde_json::Value;
 
-use super::reading::Reading;
+use super::reading::CronJob;
 
 /// Keys that are read, and those that say nothing about what runs when: history, labels, what `kubectl get` fills in.
 const CRON_JOB: &[&str] = &[
@@ -47,7 +47,7 @@ const CONTAINER: &[&str] = &[
     "workingDir",
 ];
 
-impl Reading<'_> {
+impl CronJob<'_> {
     /// Notes every key that was not read.
     pub(super) fn left_out(&mut self) {
         let spec = &self.object["spec"];

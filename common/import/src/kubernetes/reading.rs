@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::proposed::{Machine, Report, Store};
 
-pub(super) struct Reading<'a> {
+pub(super) struct CronJob<'a> {
     pub object: &'a Value,
     pub machine: &'a Machine<'a>,
     /// The CronJobs of the import are of several namespaces.
@@ -13,7 +13,7 @@ pub(super) struct Reading<'a> {
     pub store: &'a mut Store,
 }
 
-impl Reading<'_> {
+impl CronJob<'_> {
     pub(super) fn note(&mut self, text: &str) {
         let text = format!("CronJob {}: {text}", name_of(self.object));
         self.report.note(0, text);

@@ -8,7 +8,7 @@ use farmhand_core::text::shell_word;
 use serde_json::Value;
 
 use super::left_out::is_on;
-use super::reading::{Reading, name_of, text};
+use super::reading::{CronJob, name_of, text};
 use crate::proposed::{MOST, Part, in_shell, is_secret, parts, secret_note, stored};
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ pub(super) fn entries_of_secrets(object: &Value, many_namespaces: bool) -> Vec<S
         .collect()
 }
 
-impl Reading<'_> {
+impl CronJob<'_> {
     pub(super) fn variables(&mut self, container: &Value) -> Variables {
         let mut all = Variables::default();
         for variable in container["env"].as_array().into_iter().flatten() {
