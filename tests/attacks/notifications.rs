@@ -92,7 +92,7 @@ async fn a_target_that_cannot_be_read_is_left_out_and_the_others_are_told() {
             "INSERT INTO farmhand.notify_edge (job_id, target) SELECT 'j', name FROM farmhand.notify_target;
          INSERT INTO farmhand.notification (target, channel, topic, job_id, key, body) VALUES
              ('broken', 'email', 'failure', 'j', 'k', '{}'), ('ops', 'email', 'of_tomorrow', NULL, 'k', '{}');
-         INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+         SELECT farmhand.write_ends(array_agg(h)) FROM farmhand.run_live r,
              LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h",
         )
         .await;

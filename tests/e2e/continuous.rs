@@ -162,7 +162,6 @@ async fn a_crash_looping_job_costs_next_to_nothing_once_backed_off() {
             "append_log",
             "trim_log",
             "log_end",
-            "promote",
             "read_back",
             "record_events",
         ] {

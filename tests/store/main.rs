@@ -24,6 +24,7 @@ mod health;
 mod labels;
 mod lease_locks;
 mod leases;
+mod let_go;
 mod log_matches;
 mod lost_claims;
 mod making;

@@ -1,7 +1,7 @@
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit, submit_overlapping, withhold};
-use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, open_epoch, promote, sweep, vouch};
+use farmhand_store::protocol::{Claimed, claim, finish, fire, open_epoch, vouch};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -89,28 +89,6 @@ async fn queue_holds_runs_back_and_lets_them_go_in_order() {
     ));
     finish(&farm.db, &[success(&me, &second[0])]).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_queued_run_is_found_by_the_sweep_when_its_promotion_was_lost() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    with(&farm, Overlap::Queue, past(90)).await;
-    for at in [past(90), past(60)] {
-        due_again(&farm, at).await;
-        farm.fire_at("j", at, &[at]).await;
-    }
-    // As after a crash between the finish and the promotion.
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.run_live WHERE gate IS NULL")
-        .await
-        .unwrap();
-    assert!(claims(&farm, &me).await.is_empty());
-    let hour = std::time::Duration::from_secs(3600);
-    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep());
-    sweep(&farm.db).await.unwrap();
-    assert_eq!(claims(&farm, &me).await.len(), 1);
-    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep());
 }
 
 #[tokio::test]
@@ -271,18 +249,6 @@ async fn all_shards_of_an_instant_are_let_go_together() {
     }
     finish(&farm.db, &[success(&me, &first[2])]).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 3);
-}
-
-#[tokio::test]
-async fn promoting_a_job_with_a_live_run_changes_nothing() {
-    let farm = Farm::new().await;
-    farm.node("a").await;
-    with(&farm, Overlap::Queue, past(90)).await;
-    farm.fire_at("j", past(90), &[past(90), past(60)]).await;
-    assert_eq!(
-        promote(&farm.db, &["j".to_owned()]).await.unwrap(),
-        Vec::<i64>::new()
-    );
 }
 
 /// A run that is asked for tomorrow stands in no one's way today.

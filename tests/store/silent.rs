@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use farmhand_store::Db;
-use farmhand_store::protocol::{fire, promote};
+use farmhand_store::protocol::{fire, settle};
 use farmhand_tests::pg::config;
 use farmhand_tests::proxy::{Flow, Proxy};
 
@@ -21,7 +21,9 @@ async fn what_a_silent_client_has_locked_is_fired_by_others_long_before_its_stat
     let patient = config(&through).with_timeouts(Duration::from_secs(60), Duration::from_secs(10));
     let silent = Db::connect(&patient).await.unwrap();
     proxy.to_client(Flow::Hold);
-    let promoting = tokio::spawn(async move { promote(&silent, &["j".to_owned()]).await });
+    let note = "INSERT INTO farmhand.pending (job_id) VALUES ('j')";
+    farm.sql.batch_execute(note).await.unwrap();
+    let settling = tokio::spawn(async move { settle(&silent, None).await });
     let holds = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()";
     while farm.i64_of_sessions(holds).await == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -39,7 +41,7 @@ async fn what_a_silent_client_has_locked_is_fired_by_others_long_before_its_stat
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     proxy.heal();
-    assert!(promoting.await.unwrap().is_err(), "it hears of it");
+    assert!(settling.await.unwrap().is_err(), "it hears of it");
     farm.is("SELECT count(*) FROM farmhand.run_live WHERE job_id = 'j'", 1)
         .await;
 }

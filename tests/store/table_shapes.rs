@@ -216,7 +216,7 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
     // The end as this role writes it.
     admin
         .exec_with(
-            "INSERT INTO farmhand.run_history SELECT k.* FROM farmhand.run_live r CROSS JOIN LATERAL
+            "SELECT farmhand.write_ends(array_agg(k))::text FROM farmhand.run_live r CROSS JOIN LATERAL
              farmhand.ended(r, 'succeeded', NULL, 'holder') k WHERE r.run_id = $1",
             &[&run.run_id],
         )

@@ -115,6 +115,23 @@ pub fn after_attempt(
     }
 }
 
+/// Where a run goes whose attempt is over without an end of its own. `ran`: its command may have begun; `counts`: the attempt is one
+/// more that was taken over.
+pub fn goes_to(cancel: bool, fails_when_lost: bool, ran: bool, takeovers: i32, counts: bool) -> RunState {
+    if cancel {
+        RunState::Cancelled
+    } else if ran && fails_when_lost {
+        RunState::Lost
+    } else if counts && takeovers >= MAX_TAKEOVERS {
+        RunState::Failed
+    } else {
+        RunState::Due
+    }
+}
+
+/// So often a run is taken over; then it fails as poison.
+const MAX_TAKEOVERS: i32 = 5;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,14 +77,14 @@ BEGIN
 END
 $$;
 
--- A run that is held: others may ask for its end, say what that lets go (overlap), and free it when its session is over.
+-- A run that is held: others may ask for its end, and free it when its session is over.
 CREATE FUNCTION farmhand.hold_as_node() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     why text;
-    others text[] := '{cancel_requested, cancel_by, overlap}';
+    others text[] := '{cancel_requested, cancel_by}';
 BEGIN
     IF TG_OP <> 'INSERT' AND OLD.running_at IS NOT NULL THEN
         why := farmhand.why_not_as(OLD.running_at);

@@ -1,9 +1,9 @@
 -- Due instants become runs.
 
--- Marks the live runs of queueing jobs, so that each of their ends lets go what waits, whatever rule the run was made under. An end that
--- is being written is waited for, and the next statement's snapshot has it. What replacing jobs replace is locked by the same statement,
--- in the order of the numbers, as ends lock runs.
-CREATE FUNCTION farmhand.ends_promote(queueing text[], replacing text[]) RETURNS void
+-- Locks the live runs of these jobs in whose way others may come to stand, so that what is made to wait for one is seen by its end. An end
+-- that is being written is waited for, and the next statement's snapshot has it. What replacing jobs replace is locked by the same
+-- statement, in the order of the numbers, as ends lock runs.
+CREATE FUNCTION farmhand.lock_blockers(queueing text[], replacing text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -11,15 +11,18 @@ SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-    WITH held AS MATERIALIZED (
-        SELECT r.run_id, r.job_id = ANY (queueing) AS promotes FROM farmhand.run_live r
+    IF replacing = '{}' THEN
+        -- Claims and reports of starts go on. What waits needs no lock: promotions have the job locked.
+        PERFORM FROM farmhand.run_live r
+            WHERE r.job_id = ANY (queueing) AND farmhand.overlaps(r) AND r.gate IS DISTINCT FROM 'overlap'
+            ORDER BY r.run_id FOR KEY SHARE;
+        RETURN;
+    END IF;
+    PERFORM FROM farmhand.run_live r
         WHERE r.job_id = ANY (queueing || replacing) AND CASE WHEN r.job_id = ANY (queueing)
-            THEN farmhand.overlaps(r) AND r.overlap NOT IN ('queue', 'replace')
+            THEN farmhand.overlaps(r) AND r.gate IS DISTINCT FROM 'overlap'
             ELSE r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered') END
-        ORDER BY r.run_id FOR UPDATE
-    )
-    UPDATE farmhand.run_live r SET overlap = 'queue'
-    WHERE r.run_id = ANY (ARRAY(SELECT h.run_id FROM held h WHERE h.promotes));
+        ORDER BY r.run_id FOR UPDATE;
 END
 $$;
 
@@ -93,7 +96,7 @@ BEGIN
     IF cardinality(jobs) > 64 THEN
         SET LOCAL plan_cache_mode = force_custom_plan;
     END IF;
-    PERFORM farmhand.ends_promote(coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'queue'), '{}'),
+    PERFORM farmhand.lock_blockers(coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'queue'), '{}'),
             coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'replace'), '{}'))
         FROM farmhand.job j JOIN unnest(wants) w ON w.job_id = j.job_id
         CROSS JOIN LATERAL (SELECT coalesce(w.overlap, j.overlap) AS rule) u
@@ -126,18 +129,13 @@ BEGIN
                 AND farmhand.is_in_the_way(r, p.at_node, of_kind, 'replace'))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
-        -- With this rule its end looks for what waits for it, whatever rule it was made under.
-        UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, 'replace'),
-            overlap = 'replace'
+        UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, 'replace')
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
         RETURNING r.run_id, r.job_id, r.node, r.running_at
     ), dropped AS (
         DELETE FROM farmhand.run_live r
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'due'))
-    ), replaced AS (
-        INSERT INTO farmhand.run_history
-        SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
-        WHERE (v.run).state = 'due'
+        RETURNING r AS run
     ), queue AS MATERIALIZED (
         -- Firings that wait behind others, on each node where it is a job of each.
         SELECT g.ordinality, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
@@ -207,16 +205,17 @@ BEGIN
         FROM given g
         CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
             AS s(reason text, first timestamptz, last timestamptz, count bigint)
-    ), recorded AS (
-        INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state,
-            reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count,
-            parent_run, parents, by_hand, submitted_by, idempotency_key)
-        SELECT CASE WHEN row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) = 1 AND g.first_run IS NOT NULL
-                AND NOT EXISTS (SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality)
-                THEN g.first_run ELSE nextval('farmhand.run_id_seq') END, s.job_id, g.rev, of_kind, 0, g.shards, s.node, s.first, s.first,
-            'skipped', s.reason, 'schedule', 0, 0, 0, coalesce(g.params, '{}'), statement_timestamp(), statement_timestamp(),
-            s.first, s.last, s.count, g.parent_run, g.parents, coalesce(g.by_hand, false), g.submitted_by, g.idempotency_key
-        FROM skips s JOIN given g ON g.ordinality = s.ordinality
+    ), written AS MATERIALIZED (
+        SELECT farmhand.write_ends((SELECT array_agg(e) FROM (
+            SELECT k FROM dropped d CROSS JOIN LATERAL farmhand.ended(d.run, 'cancelled', 'replaced', 'schedule') k
+            UNION ALL
+            SELECT jsonb_populate_record(
+                farmhand.skipped(s.job_id, g.rev, of_kind, g.shards, s.node, s.first, s.last, s.count, s.reason,
+                    coalesce(g.params, '{}'), g.parent_run, g.parents, coalesce(g.by_hand, false)),
+                jsonb_strip_nulls(jsonb_build_object('submitted_by', g.submitted_by, 'idempotency_key', g.idempotency_key,
+                    'run_id', CASE WHEN row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) = 1 AND NOT EXISTS (
+                        SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality) THEN g.first_run END)))
+            FROM skips s JOIN given g ON g.ordinality = s.ordinality) x(e)), lets_go => false)
     )
     SELECT g.job_id,
         coalesce(m.run_ids, '{}') AS run_ids,
@@ -229,6 +228,7 @@ BEGIN
             FROM made m
             HAVING count(*) > room OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
     FROM (SELECT DISTINCT g.job_id FROM given g) g
+    CROSS JOIN written
     -- Joined, not looked up row by row: a set is a thousand jobs.
     LEFT JOIN (SELECT m.job_id, array_agg(m.run_id ORDER BY m.run_id) AS run_ids FROM made m GROUP BY m.job_id) m
         ON m.job_id = g.job_id

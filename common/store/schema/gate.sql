@@ -140,6 +140,34 @@ WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address IS DISTINCT FRO
 LIMIT 1
 $$;
 
+-- Tells the farm of the first runs that wait for what these runs held, whose attempts are over.
+CREATE FUNCTION farmhand.prompt(ends farmhand.run_end[], attempts farmhand.attempt[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT farmhand.any_waiting() THEN
+        RETURN;
+    END IF;
+    PERFORM pg_notify('farmhand', json_strip_nulls(json_build_object('due', n.run_id, 'job', n.job_id, 'node', n.node))::text)
+    FROM (
+        SELECT w.run_id, w.job_id, CASE WHEN w.node IS NOT NULL OR w.placement IS NOT NULL
+            -- What is kept for the run is idle until a node claims that may run it.
+            THEN farmhand.free_node(w.node, w.placement, w.rev || ' ' || w.job_id) END AS node
+        FROM farmhand.waiting w
+        WHERE EXISTS (
+            SELECT FROM farmhand.need f
+            JOIN (SELECT e.job_id, e.rev FROM unnest(ends) e WHERE e.running_at IS NOT NULL
+                UNION
+                SELECT r.job_id, r.rev FROM unnest(attempts) a JOIN farmhand.run_live r ON r.run_id = a.run_id) u
+                ON u.job_id = f.job_id AND u.rev = f.rev
+            WHERE f.pool = w.pool OR f.node_pool = w.node_pool OR f.locks && w.locks)
+        ORDER BY w.priority DESC, w.ready_at, w.run_id
+        LIMIT 4
+    ) n;
+END
+$$;
+
 -- Whether any run waits at such a gate: the order asks for the index, also when most runs do.
 CREATE FUNCTION farmhand.any_waiting() RETURNS boolean
 LANGUAGE sql STABLE
@@ -317,7 +345,7 @@ BEGIN
         PERFORM FROM farmhand.run_live r
             WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
                 AND r.job_id = c.job_id AND r.rev = c.rev AND r.attempt < 1000000000
-            FOR UPDATE SKIP LOCKED;
+            FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- A statement of its own, so that it sees the leases of those that had the names until now.
         IF NOT farmhand.lock_names(c.locks) THEN

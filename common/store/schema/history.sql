@@ -137,12 +137,40 @@ LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due_at, r.ready_at,
     final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
-    r.idempotency_key, r.submitted_by, r.parent_run, r.cancel_by, r.created_at, r.claimed_at,
+    r.idempotency_key, r.submitted_by, r.parent_run,
+    -- Who replaces a run asks for its end, also where it need not.
+    coalesce(r.cancel_by, CASE WHEN why = 'replaced' THEN 'replace' END), r.created_at, r.claimed_at,
     coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
     (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
     (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
     (ending->>'output_dropped')::bigint, r.due_at, r.due_at, 1::bigint, r.key,
     r.firing, r.parents, r.by_hand, (ending->>'ran_ms')::bigint
+$$;
+
+-- The row of an attempt that ends while its run goes on, as `ended` makes that of a run.
+CREATE FUNCTION farmhand.past(r farmhand.run_live, outcome text, why text, who text, ending jsonb DEFAULT '{}')
+RETURNS farmhand.attempt
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT r.run_id, r.job_id, r.attempt, r.running_at, r.session, r.fence, r.claimed_at,
+    coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(), outcome, who, why,
+    (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
+    (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
+    (ending->>'output_dropped')::bigint, (ending->>'ran_ms')::bigint
+$$;
+
+-- The history row of instants that make no run, from the first to the last of so many.
+CREATE FUNCTION farmhand.skipped(job text, rev bigint, kind text, instances integer, node text, first timestamptz, last timestamptz,
+    count bigint, why text, params jsonb DEFAULT '{}', parent_run bigint DEFAULT NULL, parents jsonb DEFAULT NULL,
+    by_hand boolean DEFAULT false) RETURNS farmhand.run_end
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT nextval('farmhand.run_id_seq'), job, rev, kind, 0, instances, node, first, first, 'skipped', why, 'schedule', NULL::text, NULL::bigint,
+    0, NULL::bigint, 0, 0, params, NULL::text, NULL::text, parent_run, NULL::text, statement_timestamp(), NULL::timestamptz,
+    NULL::timestamptz, statement_timestamp(), NULL::integer, NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+    first, last, count, NULL::text, NULL::bigint, parents, by_hand, NULL::bigint
 $$;
 
 -- How long an attempt ran, in milliseconds: as its node measured it, and only where no node did, until its end was written down.
@@ -151,9 +179,16 @@ CREATE FUNCTION farmhand.ran_ms(measured bigint, started_at timestamptz, ended_a
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(measured, (date_part('epoch', ended_at - started_at) * 1000)::bigint);
 
--- job_stat follows run_history, whichever statement ended the run. A firing has one outcome: its first bad end fails it, and
+-- Where a run goes whose attempt is over without an end of its own: the one decision, which `goes_to` in core/run.rs repeats. "ran" is
+-- whether the command may have begun, "counts" whether the attempt is one more that was taken over.
+CREATE FUNCTION farmhand.goes_to(cancel boolean, on_lost text, ran boolean, takeovers integer, counts boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN cancel THEN 'cancelled' WHEN ran AND on_lost = 'fail' THEN 'lost' WHEN counts AND takeovers >= 5 THEN 'failed'
+    ELSE 'due' END;
+
+-- job_stat follows the ends of runs. A firing has one outcome: its first bad end fails it, and
 -- it succeeds when all of its runs have; `FiringEnd` in core/trigger.rs is the same decision.
-CREATE FUNCTION farmhand.count_ends() RETURNS trigger
+CREATE FUNCTION farmhand.count_ends(ended farmhand.run_end[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -162,9 +197,9 @@ DECLARE
     failures boolean;
 BEGIN
     SELECT bool_or(e.firing IS NOT NULL), bool_or(e.state IN ('failed', 'timed_out', 'lost')) INTO firings, failures
-        FROM ended e WHERE e.state <> 'skipped';
+        FROM unnest(ended) e WHERE e.state <> 'skipped';
     IF firings IS NULL THEN
-        RETURN NULL;
+        RETURN;
     END IF;
     IF NOT firings AND NOT failures THEN
         -- Most ends. What follows below counts them alike, at several times the cost.
@@ -173,7 +208,7 @@ BEGIN
         SELECT e.job_id, max(e.started_at), max(e.finished_at),
             (array_agg(e.state ORDER BY e.finished_at DESC, e.run_id DESC))[1],
             max(e.finished_at) FILTER (WHERE e.state = 'succeeded'), 0
-        FROM ended e WHERE e.state <> 'skipped'
+        FROM unnest(ended) e WHERE e.state <> 'skipped'
         GROUP BY e.job_id ORDER BY e.job_id
         ON CONFLICT (job_id) DO UPDATE SET
             last_run_started = greatest(s.last_run_started, excluded.last_run_started),
@@ -181,14 +216,14 @@ BEGIN
             last_state = excluded.last_state,
             last_success = coalesce(excluded.last_success, s.last_success),
             consecutive_failures = CASE WHEN excluded.last_success IS NULL THEN s.consecutive_failures ELSE 0 END;
-        RETURN NULL;
+        RETURN;
     END IF;
     IF firings THEN
         -- Locked before the firings are read: of two ends of one firing written at once, the later sees the earlier.
         INSERT INTO farmhand.job_stat (job_id)
-        SELECT DISTINCT e.job_id FROM ended e WHERE e.state <> 'skipped' ORDER BY e.job_id
+        SELECT DISTINCT e.job_id FROM unnest(ended) e WHERE e.state <> 'skipped' ORDER BY e.job_id
         ON CONFLICT (job_id) DO NOTHING;
-        PERFORM FROM farmhand.job_stat s WHERE s.job_id = ANY (ARRAY(SELECT e.job_id FROM ended e WHERE e.state <> 'skipped'))
+        PERFORM FROM farmhand.job_stat s WHERE s.job_id = ANY (ARRAY(SELECT e.job_id FROM unnest(ended) e WHERE e.state <> 'skipped'))
             ORDER BY s.job_id FOR UPDATE;
     END IF;
     INSERT INTO farmhand.job_stat AS s (job_id, last_run_started, last_finished, last_state, last_success,
@@ -207,7 +242,7 @@ BEGIN
                                 FROM farmhand.run_history h WHERE h.firing = m.firing
                                 ORDER BY h.instance, h.node, h.run_id DESC) h
                             WHERE h.state IN ('failed', 'timed_out', 'lost')
-                                AND h.run_id NOT IN (SELECT x.run_id FROM ended x)) THEN m.state END
+                                AND h.run_id NOT IN (SELECT x.run_id FROM unnest(ended) x)) THEN m.state END
                         WHEN m.from_last = 1
                             AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.firing = m.firing)
                             THEN CASE farmhand.firing_end(m.firing, m.firing)
@@ -218,7 +253,7 @@ BEGIN
                           row_number() OVER (PARTITION BY b.firing ORDER BY b.finished_at DESC, b.run_id DESC)
                               AS from_last
                       FROM (SELECT *, state IN ('failed', 'timed_out', 'lost') AS bad
-                            FROM ended WHERE state <> 'skipped') b) m) o) e
+                            FROM unnest(ended) WHERE state <> 'skipped') b) m) o) e
     GROUP BY e.job_id ORDER BY e.job_id
     ON CONFLICT (job_id) DO UPDATE SET
         last_run_started = greatest(s.last_run_started, excluded.last_run_started),
@@ -227,8 +262,5 @@ BEGIN
         last_success = coalesce(excluded.last_success, s.last_success),
         consecutive_failures = excluded.consecutive_failures
             + CASE WHEN excluded.last_success IS NULL THEN s.consecutive_failures ELSE 0 END;
-    RETURN NULL;
 END
 $$;
-CREATE TRIGGER count_ends AFTER INSERT ON farmhand.run_history
-    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.count_ends();

@@ -1,4 +1,4 @@
--- Notifications. A trigger leaves a note of each end that people may have to be told of, in the transaction of the
+-- Notifications. A note is left of each end that people may have to be told of, in the transaction of the
 -- end; an agent turns notes into messages, once per episode (core/notify); agents deliver messages under leases.
 
 -- As the job files have them; names of secrets, never secrets.
@@ -89,38 +89,32 @@ CREATE TABLE farmhand.notify_turn (
 ) WITH (fillfactor = 50);
 INSERT INTO farmhand.notify_turn (name, at, taken_by) VALUES ('deadlines', '-infinity', ''), ('ping', '-infinity', '');
 
--- Its name sorts behind count_ends: that one has locked the job's row of job_stat, so that ends of one job get their
+-- Called after count_ends: that one has locked the job's row of job_stat, so that ends of one job get their
 -- numbers here in the order in which they are committed, and each sees the notes of those before it. A success is
 -- worth a note only when it may end an episode.
-CREATE FUNCTION farmhand.tell_ends() RETURNS trigger
+CREATE FUNCTION farmhand.tell_ends(ended farmhand.run_end[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM ended e JOIN farmhand.notify_edge t ON t.job_id = e.job_id) THEN
-        RETURN NULL;
-    END IF;
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, exit_code, signal, node,
         due_at)
     SELECT e.job_id, 'end', e.run_id, e.firing, e.attempt, e.state, e.reason, e.exit_code, e.signal, e.running_at,
         -- Of an instant that no client could read the note has none: the end has to be written down.
         CASE WHEN isfinite(e.due_at) THEN e.due_at END
-    FROM ended e
+    FROM unnest(ended) e
     WHERE e.state IN ('succeeded', 'failed', 'timed_out', 'lost')
         AND EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = e.job_id)
         AND (e.state <> 'succeeded'
             OR EXISTS (SELECT FROM farmhand.notify_episode p WHERE p.job_id = e.job_id)
             OR EXISTS (SELECT FROM farmhand.notify_note n WHERE n.job_id = e.job_id)
-            OR EXISTS (SELECT FROM ended f WHERE f.job_id = e.job_id AND f.state IN ('failed', 'timed_out', 'lost')))
+            OR EXISTS (SELECT FROM unnest(ended) f WHERE f.job_id = e.job_id AND f.state IN ('failed', 'timed_out', 'lost')))
     ORDER BY e.finished_at, e.run_id;
-    RETURN NULL;
 END
 $$;
-CREATE TRIGGER tell_ends AFTER INSERT ON farmhand.run_history
-    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.tell_ends();
 
 -- The first loss of a run.
-CREATE FUNCTION farmhand.tell_losses() RETURNS trigger
+CREATE FUNCTION farmhand.tell_losses(ended farmhand.attempt[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -128,18 +122,15 @@ BEGIN
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, node, due_at)
     SELECT e.job_id, 'lost', e.run_id, r.firing, e.attempt, 'lost', e.reason, e.address,
         CASE WHEN isfinite(r.due_at) THEN r.due_at END
-    FROM ended e
+    FROM unnest(ended) e
     LEFT JOIN farmhand.run_live r ON r.run_id = e.run_id
     WHERE e.outcome = 'lost'
         AND EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = e.job_id)
         AND NOT EXISTS (SELECT FROM farmhand.attempt a
             WHERE a.run_id = e.run_id AND a.outcome = 'lost' AND a.attempt < e.attempt)
     ORDER BY e.run_id;
-    RETURN NULL;
 END
 $$;
-CREATE TRIGGER tell_losses AFTER INSERT ON farmhand.attempt
-    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.tell_losses();
 
 -- A run that takes longer than usual. It is told once per run, not again for later attempts.
 CREATE FUNCTION farmhand.tell_slow() RETURNS trigger

@@ -166,6 +166,7 @@ BEGIN
             ('refuse_beyond', 'trigger_edge', 'child'),
             ('refuse_beyond_insert', 'triggering', 'parent, run_id, firing'),
             ('refuse_beyond_update', 'triggering', 'child'),
+            ('refuse_beyond', 'pending', 'job_id'),
             ('refuse_beyond', 'run_live', 'job_id, run_id, firing'),
             ('refuse_beyond', 'run_history', 'job_id, run_id, firing'),
             ('refuse_beyond', 'notify_note', 'job_id, run_id, firing'),

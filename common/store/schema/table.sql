@@ -290,28 +290,23 @@ $$;
 CREATE TRIGGER check_own_table BEFORE INSERT OR UPDATE ON farmhand.job_revision
     FOR EACH ROW WHEN (jsonb_typeof(NEW.spec->'table') = 'object') EXECUTE FUNCTION farmhand.check_own_table();
 
--- In the transaction that ends the run, whichever statement it is. With the owner's rights, so that who ends runs needs none
--- on what is to be written.
-CREATE FUNCTION farmhand.end_rows() RETURNS trigger
+-- In the transaction that ends the run. With the owner's rights, so that who ends runs needs none on what is to be written; only of jobs
+-- on which the caller may act.
+CREATE FUNCTION farmhand.end_rows(ended farmhand.run_end[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM ended e WHERE e.key IS NOT NULL) THEN
-        RETURN NULL;
-    END IF;
+    PERFORM farmhand.allow(j.job_id) FROM (SELECT DISTINCT e.job_id FROM unnest(ended) e) j;
     INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at, finished_at, exit_code, message)
         SELECT e.run_id, e.attempt, e.job_id, e.rev, e.key, e.started_at, e.finished_at, e.exit_code,
             e.state || coalesce(': ' || e.reason, '')
-        FROM ended e
+        FROM unnest(ended) e
         JOIN farmhand.job_revision v ON v.job_id = e.job_id AND v.rev = e.rev AND jsonb_typeof(v.spec->'table') = 'object'
         WHERE e.key IS NOT NULL AND e.state <> 'skipped';
-    RETURN NULL;
 END
 $$;
-REVOKE ALL ON FUNCTION farmhand.end_rows() FROM PUBLIC;
-CREATE TRIGGER end_rows AFTER INSERT ON farmhand.run_history
-    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.end_rows();
+REVOKE ALL ON FUNCTION farmhand.end_rows(farmhand.run_end[]) FROM PUBLIC;
 
 -- Takes the oldest notes of a job, at most so many, and returns the statements that write them into their rows; none where
 -- another agent is at that job. The caller executes these at the top of the same transaction, so that a user's triggers find

@@ -31,29 +31,23 @@ CREATE TABLE farmhand.triggering (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX triggering_child ON farmhand.triggering (child, id);
 
--- One place for every statement that ends runs. A child with one parent hears only of ends that trigger it.
-CREATE FUNCTION farmhand.note_ends() RETURNS trigger
+-- Notes ends for those that follow the jobs. A child with one parent hears only of ends that trigger it.
+CREATE FUNCTION farmhand.note_ends(ended farmhand.run_end[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM ended e JOIN farmhand.trigger_edge t ON t.parent = e.job_id) THEN
-        RETURN NULL;
-    END IF;
     INSERT INTO farmhand.triggering (child, parent, run_id, firing, due_at, by_hand)
     SELECT t.child, e.job_id, e.run_id, e.firing, e.due_at, e.by_hand
-    FROM ended e
+    FROM unnest(ended) e
     JOIN farmhand.trigger_edge t ON t.parent = e.job_id
     WHERE t.several OR e.firing IS NOT NULL OR CASE t.on_end
         WHEN 'success' THEN e.state = 'succeeded'
         WHEN 'failure' THEN e.state IN ('failed', 'timed_out', 'lost')
         ELSE e.state <> 'skipped' END
     ORDER BY t.child, e.run_id;
-    RETURN NULL;
 END
 $$;
-CREATE TRIGGER note_ends AFTER INSERT ON farmhand.run_history
-    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.note_ends();
 
 -- These are called for each end that waits. A plan of their partitions costs more than what it finds, so it is kept.
 

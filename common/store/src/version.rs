@@ -47,6 +47,7 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/progress.sql"),
     include_str!("../schema/submit.sql"),
     include_str!("../schema/notify.sql"),
+    include_str!("../schema/end.sql"),
     include_str!("../schema/api.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),

@@ -12,7 +12,7 @@ use super::pauses::{self, Fell};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::event::EventKind;
-use crate::protocol::{promote_after_end, rounds};
+use crate::protocol::rounds;
 use farmhand_core::due::{SkipFold, SkipReason};
 use farmhand_core::health::JobState;
 use farmhand_core::run::RunState;
@@ -196,7 +196,6 @@ pub async fn cancel_set(
     #[derive(Deserialize)]
     struct Live {
         run_id: i64,
-        job_id: String,
         node: Option<String>,
         held: bool,
     }
@@ -210,11 +209,6 @@ pub async fn cancel_set(
             ],
         )
         .await?;
-    let waited = live.iter().filter(|run| run.node.is_none());
-    let jobs: Vec<String> = waited.map(|run| run.job_id.clone()).collect();
-    if !jobs.is_empty() {
-        promote_after_end(db, jobs).await;
-    }
     let mut live: BTreeMap<i64, Live> = live.into_iter().map(|run| (run.run_id, run)).collect();
     let mut outcomes = Vec::with_capacity(runs.len());
     for run_id in runs {

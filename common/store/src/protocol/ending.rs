@@ -7,7 +7,6 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::fire::promote_after_end;
 use crate::LeaseIdentity;
 use crate::conn::Param;
 use crate::db::{Db, Stmt, Transaction, stmt};
@@ -92,7 +91,7 @@ async fn end(
         tx.commit().await?;
         return Ok(Expired::Changed);
     }
-    let mut first = free_and_look(db, tx, Some(address), cause).await?;
+    let mut first = free_and_look(tx, Some(address), cause).await?;
     if first.left {
         // The session has ended whatever becomes of this.
         match free_again(db, Some(address), cause).await {
@@ -117,11 +116,10 @@ pub struct FreedEnded {
 /// Frees what ended sessions still hold, and what nobody has locked.
 pub async fn free_ended(db: &Db) -> Result<FreedEnded, StoreError> {
     let tx = db.transaction("free_ended").await?;
-    free_and_look(db, tx, None, Cause::Expired).await
+    free_and_look(tx, None, Cause::Expired).await
 }
 
 async fn free_and_look(
-    db: &Db,
     mut tx: Transaction,
     address: Option<&str>,
     cause: Cause,
@@ -134,7 +132,6 @@ async fn free_and_look(
     let freed = free(&mut tx, scope).await?;
     let held: Option<(bool,)> = tx.row(stmt!("left_held"), &[(&address, Type::TEXT)]).await?;
     tx.commit().await?;
-    promote_jobs(db, &freed).await;
     Ok(FreedEnded {
         freed,
         left: held.is_some_and(|(held,)| held),
@@ -147,7 +144,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 async fn free_again(db: &Db, address: Option<&str>, cause: Cause) -> Result<FreedEnded, StoreError> {
     tokio::time::sleep(AGAIN_AFTER).await;
     let tx = db.transaction("free_ended").await?;
-    free_and_look(db, tx, address, cause).await
+    free_and_look(tx, address, cause).await
 }
 
 /// Until then `free` would pass over what somebody else has locked of these.
@@ -212,7 +209,6 @@ pub async fn close_if(
         return Ok(Closed::Shared);
     }
     tx.commit().await?;
-    promote_jobs(db, &freed).await;
     Ok(Closed::Done { freed })
 }
 
@@ -221,8 +217,8 @@ pub async fn close_if(
 pub struct LeftOver {
     /// What sessions that have ended hold.
     pub to_free: bool,
-    /// Queued runs, or rounds that are missing.
-    pub to_promote: bool,
+    /// Continuous jobs lack rounds.
+    pub lacks_rounds: bool,
     pub to_abandon: bool,
     pub to_write: bool,
 }
@@ -230,7 +226,7 @@ pub struct LeftOver {
 impl LeftOver {
     /// Whether a sweep would find anything.
     pub fn to_sweep(self) -> bool {
-        self.to_free || self.to_promote
+        self.to_free || self.lacks_rounds
     }
 }
 
@@ -241,7 +237,7 @@ pub async fn left_over(db: &Db, gone_for: Duration) -> Result<LeftOver, StoreErr
 }
 
 /// Frees what ended sessions still hold (a claim can commit after its session's end),
-/// and lets queued runs go whose turn it is.
+/// and makes rounds that are missing.
 pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
     let mut first = free_ended(db).await?;
     if first.left {
@@ -249,7 +245,7 @@ pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
             .freed
             .extend(free_again(db, None, Cause::Expired).await?.freed);
     }
-    super::fire::promote_all(db).await?;
+    super::fire::make_missing_rounds(db).await?;
     Ok(first.freed)
 }
 
@@ -301,11 +297,4 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
         ],
     )
     .await
-}
-
-/// Freed runs that ended may have held others back.
-async fn promote_jobs(db: &Db, freed: &[Freed]) {
-    let ended = freed.iter().filter(|f| f.to != FreedTo::Due);
-    let jobs = ended.map(|f| f.job_id.clone()).collect();
-    promote_after_end(db, jobs).await;
 }

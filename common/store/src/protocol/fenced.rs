@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::claim::Attempt;
-use super::fire::promote_after_end;
-use super::gated::prompt;
 use super::session::set;
 use crate::db::{Db, Stmt, stmt};
 use crate::error::StoreError;
@@ -98,13 +96,8 @@ impl Key {
 struct Ended {
     #[serde(flatten)]
     key: Key,
-    job_id: String,
     /// The final state, or None for a run that is due again, or that was to end and has to wait for open claims.
     ended: Option<RunState>,
-    /// Whether other runs of the job may have waited for this one.
-    promotes: bool,
-    /// Its revision, if it held something that others may have waited for.
-    frees: Option<i64>,
 }
 
 /// What the caller of a write wants of its runs.
@@ -116,7 +109,7 @@ pub(super) enum Wanted {
     Again,
 }
 
-/// Writes a set, promotes what waited for it, and says record by record what became of it.
+/// Writes a set, and says record by record what became of it.
 pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
     db: &Db,
     statement: Stmt,
@@ -128,15 +121,6 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
         return Ok(Vec::new());
     }
     let changed: Vec<Ended> = db.rows(statement, &[(&set(records), Type::JSON)]).await?;
-    let ended = changed.iter().filter(|e| e.promotes);
-    let jobs = ended.map(|e| e.job_id.clone()).collect();
-    promote_after_end(db, jobs).await;
-    let freed: Vec<(&str, i64)> = (changed.iter())
-        .filter_map(|e| e.frees.map(|rev| (e.job_id.as_str(), rev)))
-        .collect();
-    if let Err(error) = prompt(db, &freed).await {
-        tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next poll");
-    }
     // By the whole fence: a set may hold a stale and a fresh attempt of one run.
     let changed: HashMap<Key, Option<RunState>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();
     let missed: Vec<i64> = keys

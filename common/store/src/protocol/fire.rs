@@ -159,70 +159,27 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
     db.rows(stmt!("fire", often), &params).await
 }
 
-/// Lets the oldest queued run go of each of these jobs that has nothing else live, and sees to the rounds of
-/// those that are continuous; returns the runs.
-pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
-    if jobs.is_empty() {
-        return Ok(Vec::new());
-    }
-    promote_some(db, Some(jobs)).await
+/// Lets go what waits in jobs that ends found locked, or that ended while claims were closed. A transaction of its own: these are other jobs, in an order of their own.
+pub(super) async fn settle_pending(db: &Db) -> Result<(), StoreError> {
+    let mut tx = db.transaction("settle").await?;
+    let _: Vec<Value> = tx.rows(stmt!("settle_pending"), &[]).await?;
+    tx.commit().await
 }
 
-/// `promote` for jobs of which runs ended. Their end is committed, so a failure here must not hide it; the sweep promotes
-/// what is missed.
-pub(crate) async fn promote_after_end(db: &Db, mut jobs: Vec<String>) {
-    jobs.sort();
-    jobs.dedup();
-    if let Err(error) = promote(db, &jobs).await {
-        tracing::warn!(%error, "queued runs wait for the next sweep");
+/// Makes the rounds that continuous jobs lack: those of jobs that were applied while claims were closed.
+pub(crate) async fn make_missing_rounds(db: &Db) -> Result<(), StoreError> {
+    let mut tx = db.transaction("rounds").await?;
+    let locked: Vec<(String,)> = tx.rows(stmt!("rounds_lock"), &[]).await?;
+    let jobs: Vec<&str> = locked.iter().map(|(job,)| job.as_str()).collect();
+    if !jobs.is_empty() {
+        rounds(&mut tx, &jobs).await?;
     }
-}
-
-/// `promote` for every job with queued runs or missing rounds: the net under what a crash prevented.
-pub(crate) async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
-    promote_some(db, None).await
-}
-
-async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, StoreError> {
-    #[derive(Deserialize)]
-    struct Locked {
-        job_id: String,
-        continuous: bool,
-    }
-    let mut tx = db.transaction("promote").await?;
-    // Locked first: a firing that counts on our end waits for nobody, one in progress is waited for.
-    let locked: Vec<Locked> = match jobs {
-        None => tx.rows(stmt!("promote_lock"), &[]).await?,
-        Some(jobs) => {
-            tx.rows(stmt!("promote_lock_named"), &[(&jobs, Type::TEXT_ARRAY)])
-                .await?
-        }
-    };
-    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
-    let mut promoted: Vec<Promoted> = if names.is_empty() {
-        Vec::new()
-    } else {
-        tx.rows(stmt!("promote"), &[(&names, Type::TEXT_ARRAY)]).await?
-    };
-    if locked.iter().any(|l| l.continuous) {
-        promoted.extend(rounds(&mut tx, &names).await?);
-    }
-    tx.commit().await?;
-    Ok(promoted.into_iter().map(|p| p.run_id).collect())
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Promoted {
-    run_id: i64,
+    tx.commit().await
 }
 
 /// Gives these jobs, which the transaction has locked, the rounds that their definitions ask for. A statement
 /// of its own after the lock: its snapshot then holds every round that ended before.
-pub(crate) async fn rounds(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<Promoted>, StoreError> {
-    let made: Vec<Promoted> = tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await?;
-    if !made.is_empty() {
-        let made: Vec<i64> = made.iter().map(|run| run.run_id).collect();
-        let _: Option<Value> = tx.row(stmt!("keep_places"), &[(&made, Type::INT8_ARRAY)]).await?;
-    }
-    Ok(made)
+pub(crate) async fn rounds(tx: &mut Transaction, jobs: &[&str]) -> Result<(), StoreError> {
+    let _: Vec<Value> = tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await?;
+    Ok(())
 }

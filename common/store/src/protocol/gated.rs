@@ -68,20 +68,6 @@ pub async fn claim_any(
     }
 }
 
-/// Tells the farm of the first runs that wait for what ended runs of these (job, revision) held.
-pub(super) async fn prompt(db: &Db, ended: &[(&str, i64)]) -> Result<(), StoreError> {
-    if ended.is_empty() {
-        return Ok(());
-    }
-    let (jobs, revs): (Vec<&str>, Vec<i64>) = ended.iter().copied().unzip();
-    db.raw(
-        stmt!("prompt"),
-        &[(&jobs, Type::TEXT_ARRAY), (&revs, Type::INT8_ARRAY)],
-    )
-    .await?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     /// The names of the columns that a statement answers, in their order.

@@ -1,6 +1,7 @@
 //! The lease protocol's statements: sessions, firing, claiming, ending, polling.
 //!
-//! Lock order: node, job, the gates' one lock, run. READ COMMITTED. Only `claim` raises `attempt`.
+//! Lock order: node, job, the gates' one lock, run, job_stat. READ COMMITTED. Only `claim` raises `attempt`. Ends lock jobs and waiting
+//! runs behind runs, and wait for neither (end.sql).
 
 mod boot;
 mod claim;
@@ -20,8 +21,8 @@ pub use ending::{
     left_over, sweep,
 };
 pub use fenced::{FinishResult, Now};
-pub use fire::{Fire, Fired, Skipped, fire, fire_for, promote};
-pub(crate) use fire::{promote_after_end, rounds};
+pub(crate) use fire::rounds;
+pub use fire::{Fire, Fired, Skipped, fire, fire_for};
 pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{
     Finish, GiveBack, Lose, LostWhy, Measured, Release, Retry, finish, give_back, lose, release, retry,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
-use super::fire::promote_all;
+use super::fire::{make_missing_rounds, settle_pending};
 use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
@@ -294,8 +294,11 @@ pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
 
 /// Claims are open: what waited for an end that was recorded before may go, since nothing is promoted while they are closed.
 async fn opened(db: &Db) {
-    if let Err(error) = promote_all(db).await {
-        tracing::warn!(%error, "queued runs wait for the next sweep");
+    if let Err(error) = settle_pending(db).await {
+        tracing::warn!(%error, "queued runs wait for the next poll");
+    }
+    if let Err(error) = make_missing_rounds(db).await {
+        tracing::warn!(%error, "rounds wait for the next sweep");
     }
 }
 

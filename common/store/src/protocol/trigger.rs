@@ -29,6 +29,9 @@ const TIME: Duration = Duration::from_secs(1);
 /// Deals with the ends of `parents`, or, without any, with all ends that nobody has dealt with and those that have
 /// waited for a while.
 pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Fired>, StoreError> {
+    if parents.is_none() {
+        super::fire::settle_pending(db).await?;
+    }
     let mut all = Vec::new();
     let mut after = String::new();
     loop {

@@ -1,6 +1,6 @@
 -- Runs that only one node may run and that it never will: it has been gone for long, was removed, or no longer has the
 -- labels that its job wants. Their instant gets its outcome.
-WITH gone AS MATERIALIZED (
+WITH chosen AS MATERIALIZED (
     SELECT r AS run, w.why, CASE WHEN w.why = 'its node is gone' THEN 'lost'
         WHEN r.attempt = 0 THEN 'skipped' ELSE 'cancelled' END AS final
     FROM farmhand.run_live r
@@ -14,17 +14,12 @@ WITH gone AS MATERIALIZED (
     WHERE r.state = 'due' AND r.node IS NOT NULL AND w.why IS NOT NULL
     ORDER BY r.run_id
     FOR UPDATE OF r SKIP LOCKED
-), dropped AS (
-    DELETE FROM farmhand.run_live r USING gone g WHERE r.run_id = (g.run).run_id
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM gone g
-    CROSS JOIN LATERAL farmhand.ended(g.run, g.final, g.why,
-        CASE g.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) k
-), told AS (
-    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, address, detail)
-    SELECT statement_timestamp(), 'run_ended', 'warning', (g.run).job_id, (g.run).run_id, (g.run).attempt, (g.run).node,
-        jsonb_build_object('outcome', g.final, 'reason', g.why)
-    FROM gone g WHERE g.final <> 'skipped' ORDER BY (g.run).run_id
+), gone AS (
+    DELETE FROM farmhand.run_live r USING chosen c WHERE r.run_id = (c.run).run_id
+    RETURNING c.run, c.final, c.why
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone g
+        CROSS JOIN LATERAL farmhand.ended(g.run, g.final, g.why,
+            CASE g.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) k))
 )
-SELECT (g.run).run_id FROM gone g
+SELECT (g.run).run_id FROM gone g CROSS JOIN written

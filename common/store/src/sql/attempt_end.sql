@@ -5,15 +5,13 @@ WITH given AS MATERIALIZED (
     FROM jsonb_array_elements($1::jsonb) e
     CROSS JOIN LATERAL jsonb_to_record(e.value) AS g(run_id bigint, attempt integer, fence bigint, address text,
         session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
-        reason text,
-        started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
-        output_bytes bigint, output_dropped bigint, ran_ms bigint)
+        reason text, started_at timestamptz)
     -- The order of locking.
     ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), mine AS MATERIALIZED (
     SELECT l.run, g AS given,
-        CASE WHEN (l.run).cancel_requested THEN 'cancelled' WHEN g.ran AND (l.run).on_lost = 'fail' THEN 'lost'
-            WHEN g.counts_takeover AND (l.run).takeovers >= 5 THEN 'failed' END AS final
+        nullif(farmhand.goes_to((l.run).cancel_requested, (l.run).on_lost, g.ran, (l.run).takeovers, g.counts_takeover),
+            'due') AS final
     FROM given g
     -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
     CROSS JOIN LATERAL (
@@ -31,16 +29,11 @@ WITH given AS MATERIALIZED (
     GROUP BY (m.run).job_id ORDER BY (m.run).job_id
     ON CONFLICT (job_id) DO UPDATE
         SET last_run_started = greatest(s.last_run_started, excluded.last_run_started)
+    RETURNING 1
 ), gone AS (
     DELETE FROM farmhand.run_live r
     WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m WHERE m.final IS NOT NULL))
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM mine m
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.final,
-        CASE m.final WHEN 'failed' THEN 'poison' ELSE coalesce((m.given).reason, m.final) END, 'holder',
-        (m.given).ending) k
-    WHERE m.final IS NOT NULL
+    RETURNING r.run_id
 ), again AS (
     UPDATE farmhand.run_live r
     SET state = 'due', running_at = NULL, session = NULL,
@@ -51,22 +44,19 @@ WITH given AS MATERIALIZED (
         ready_at = CASE WHEN (m.given).delay_ms > 0
             THEN statement_timestamp() + (m.given).delay_ms * interval '1 millisecond' ELSE r.ready_at END
     FROM mine m WHERE r.run_id = (m.run).run_id AND m.final IS NULL
-), past AS (
-    INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
-        ended_at, outcome, ended_by, reason, exit_code, signal, cpu_ms, max_rss_bytes, output_bytes,
-        output_dropped, ran_ms)
-    SELECT (m.run).run_id, (m.run).job_id, (m.run).attempt, (m.run).running_at, (m.run).session,
-        (m.run).fence, (m.run).claimed_at, coalesce((m.given).started_at, (m.run).started_at),
-        statement_timestamp(), (m.given).outcome, 'holder', (m.given).reason, (m.given).exit_code,
-        (m.given).signal, (m.given).cpu_ms, (m.given).max_rss_bytes, (m.given).output_bytes,
-        (m.given).output_dropped, (m.given).ran_ms
-    FROM mine m WHERE m.final IS NULL
+    RETURNING r.run_id
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends(
+        (SELECT array_agg(k) FROM gone o JOIN mine m ON (m.run).run_id = o.run_id
+            CROSS JOIN LATERAL farmhand.ended(m.run, m.final,
+                CASE m.final WHEN 'failed' THEN 'poison' ELSE coalesce((m.given).reason, m.final) END, 'holder',
+                (m.given).ending) k
+            WHERE (SELECT count(*) FROM stat) > 0),
+        (SELECT array_agg(farmhand.past(m.run, (m.given).outcome, (m.given).reason, 'holder', (m.given).ending))
+            FROM again o JOIN mine m ON (m.run).run_id = o.run_id))
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.final AS ended,
-    m.final IS NOT NULL AND ((m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
-        SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap')) AS promotes,
-    CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees,
     CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
         json_build_object('due', (m.run).run_id, 'job', (m.run).job_id)::text)::text END AS note
-FROM mine m
+FROM mine m CROSS JOIN written

@@ -4,11 +4,10 @@ WITH target AS MATERIALIZED (
 ), gone AS (
     DELETE FROM farmhand.run_live r USING target t
     WHERE r.run_id = (t.run).run_id AND (t.run).state = 'due'
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM target t CROSS JOIN LATERAL farmhand.ended(
-        jsonb_populate_record(t.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'cancelled', 'cancel') k
-    WHERE (t.run).state = 'due'
+    RETURNING t.run
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone g CROSS JOIN LATERAL farmhand.ended(
+        jsonb_populate_record(g.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'cancelled', 'cancel') k))
 ), asked AS (
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, $2)
     FROM target t WHERE r.run_id = (t.run).run_id AND (t.run).state = 'running'
@@ -19,8 +18,8 @@ WITH target AS MATERIALIZED (
     -- One of many ($3) is told by their one event.
     FROM target t WHERE NOT $3
 )
-SELECT (t.run).run_id, (t.run).job_id, (t.run).running_at AS node,
+SELECT (t.run).run_id, (t.run).running_at AS node,
     EXISTS (SELECT FROM farmhand.node n WHERE n.address = (t.run).running_at AND n.session > (t.run).session) AS held,
     CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',
         json_build_object('cancel', (t.run).run_id, 'node', (t.run).running_at)::text)::text END AS note
-FROM target t
+FROM target t CROSS JOIN written

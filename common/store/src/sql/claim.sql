@@ -45,7 +45,7 @@ WITH RECURSIVE me AS MATERIALIZED (
                         = (farmhand.turn($1, r.placement))[1] END)
         ORDER BY r.priority DESC, r.ready_at, r.run_id
         LIMIT $4
-        FOR UPDATE OF r SKIP LOCKED
+        FOR NO KEY UPDATE OF r SKIP LOCKED
     ) c
     WHERE l.priority IS NOT NULL
     LIMIT $4

@@ -16,14 +16,10 @@ WITH given AS MATERIALIZED (
         AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
         AND r.state IS NOT DISTINCT FROM 'running'
     RETURNING r AS run, g.state, g.reason, g.ending
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM gone m
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone m
+        CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k))
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
-    m.state AS ended,
-    (m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
-        SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,
-    CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees
-FROM gone m
+    m.state AS ended
+FROM gone m CROSS JOIN written

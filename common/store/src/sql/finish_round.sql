@@ -67,6 +67,7 @@ WITH given AS MATERIALIZED (
 ), gone AS (
     DELETE FROM farmhand.run_live r USING mine m
     WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)
+    RETURNING r.run_id
 ), folded AS (
     -- A round that was taken over keeps a record of its own. What the run says of the record before it is written by others, too: it goes only
     -- if it is a success of this very job and instance.
@@ -75,13 +76,15 @@ WITH given AS MATERIALIZED (
         AND h.run_id = (m.run).fold_run AND h.finished_at = (m.run).fold_at AND h.rev = (m.run).rev
         AND h.job_id = (m.run).job_id AND h.instance = (m.run).instance AND h.kind = 'continuous' AND h.state = 'succeeded'
     RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT p.* FROM mine m
-    LEFT JOIN folded f ON f.into_run = (m.run).run_id
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
-    CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
-        ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends((SELECT array_agg(p)
+        -- What has its row away, or handed on.
+        FROM (SELECT g.run_id FROM gone g UNION ALL SELECT a.of_run FROM again a) o
+        JOIN mine m ON (m.run).run_id = o.run_id
+        LEFT JOIN folded f ON f.into_run = (m.run).run_id
+        CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
+        CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
+            ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p))
 ), unlogged AS (
     DELETE FROM farmhand.run_log l USING folded f
     WHERE l.run_id = f.run_id AND f.output_bytes IS DISTINCT FROM 0
@@ -91,11 +94,8 @@ WITH given AS MATERIALIZED (
     DELETE FROM farmhand.task t USING folded f WHERE t.run_id = f.run_id
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
-    m.state AS ended,
-    EXISTS (SELECT FROM farmhand.run_live w
-        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,
-    CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees
-FROM mine m
+    m.state AS ended
+FROM mine m CROSS JOIN written
 UNION ALL
-SELECT g.run_id, g.attempt, g.fence, g.address, g.session, '', NULL, false, NULL
+SELECT g.run_id, g.attempt, g.fence, g.address, g.session, '', NULL
 FROM given g WHERE NOT (SELECT e.open FROM farmhand.current_epoch e)

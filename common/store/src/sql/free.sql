@@ -4,10 +4,7 @@
 -- It stays held by a session that is over, so nobody claims it, and is asked for again. Who needs all waits first (held_lock.sql).
 WITH held AS MATERIALIZED (
     SELECT r AS run,
-        CASE WHEN r.cancel_requested THEN 'cancelled'
-             WHEN r.on_lost = 'fail' THEN 'lost'
-             WHEN r.takeovers >= 5 AND $2 THEN 'failed'
-             ELSE 'due' END AS goes_to,
+        farmhand.goes_to(r.cancel_requested, r.on_lost, true, r.takeovers, $2) AS goes_to,
         CASE WHEN r.cancel_requested THEN 'cancelled'
              WHEN r.on_lost = 'fail' THEN CASE WHEN $2 THEN 'holder lost' ELSE 'session closed' END
              ELSE 'poison' END AS why
@@ -22,33 +19,22 @@ WITH held AS MATERIALIZED (
     FOR UPDATE OF r SKIP LOCKED
 ), gone AS (
     DELETE FROM farmhand.run_live r USING held h WHERE r.run_id = (h.run).run_id AND h.goes_to <> 'due'
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM held h CROSS JOIN LATERAL farmhand.ended(h.run, h.goes_to, h.why, 'takeover') k
-    WHERE h.goes_to <> 'due'
-), told AS (
-    -- Here and not by an agent: the holder is silent or leaving.
-    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, address, session, fence, detail)
-    SELECT statement_timestamp(), 'run_ended', 'warning', (h.run).job_id, (h.run).run_id, (h.run).attempt,
-        (h.run).running_at, (h.run).session, (h.run).fence,
-        jsonb_build_object('outcome', h.goes_to, 'reason', h.why)
-    FROM held h WHERE h.goes_to <> 'due' ORDER BY (h.run).run_id
+    RETURNING h.run, h.goes_to, h.why
 ), again AS (
     -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
     UPDATE farmhand.run_live r
     SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $2::int,
         reason = $4
     FROM held h WHERE r.run_id = (h.run).run_id AND h.goes_to = 'due'
-), lost AS (
-    INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
-        ended_at, outcome, ended_by, reason)
-    SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at, (h.run).session, (h.run).fence,
-        (h.run).claimed_at, (h.run).started_at, statement_timestamp(), 'lost', 'takeover',
-        CASE WHEN $2 THEN 'session ended' ELSE 'session closed' END
-    FROM held h WHERE h.goes_to = 'due'
+    RETURNING h.run
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends(
+        (SELECT array_agg(k) FROM gone g CROSS JOIN LATERAL farmhand.ended(g.run, g.goes_to, g.why, 'takeover') k),
+        (SELECT array_agg(farmhand.past(a.run, 'lost', CASE WHEN $2 THEN 'session ended' ELSE 'session closed' END, 'takeover'))
+            FROM again a))
 )
 SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at AS address, (h.run).session,
     (h.run).fence, (h.run).takeovers + ($2 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to",
     CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
         json_build_object('due', (h.run).run_id, 'job', (h.run).job_id)::text)::text END AS note
-FROM held h
+FROM held h CROSS JOIN written

@@ -1,11 +1,10 @@
 -- What a sweep, `abandon` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
         WHERE r.state = 'running' AND r.session < n.session) AS to_free,
-    EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
-    OR EXISTS (SELECT FROM farmhand.job c
+    EXISTS (SELECT FROM farmhand.job c
         WHERE c.kind = 'continuous' AND c.state = 'enabled'
             AND c.instances > (SELECT count(*) FROM farmhand.run_live r
-                WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS to_promote,
+                WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS lacks_rounds,
     EXISTS (SELECT FROM farmhand.run_live r LEFT JOIN farmhand.node n ON n.address = r.node
         WHERE r.state = 'due' AND r.node IS NOT NULL AND (n.address IS NULL
             OR n.open AND NOT n.labels @> ANY (r.placement)

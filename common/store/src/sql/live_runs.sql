@@ -1,8 +1,6 @@
 SELECT r.run_id, r.rev, r.due_at, r.ready_at, r.created_at, r.gate, r.reason, r.running_at, r.claimed_at, r.started_at,
     r.session, r.attempt, r.node, farmhand.overlaps(r) AS overlaps,
-    -- As free.sql decides.
-    CASE WHEN r.cancel_requested THEN 'cancelled' WHEN r.on_lost = 'fail' THEN 'lost' WHEN r.takeovers >= 5 THEN 'failed'
-        ELSE 'due' END AS if_lost
+    farmhand.goes_to(r.cancel_requested, r.on_lost, true, r.takeovers, true) AS if_lost
 FROM farmhand.run_live r
 WHERE r.run_id = ANY (ARRAY(SELECT l.run_id FROM farmhand.run_live l WHERE l.job_id = $1
     ORDER BY l.due_at, l.run_id LIMIT 1000) || $2::bigint)

@@ -53,7 +53,8 @@ SELECT clock_timestamp() AS db_now,
             '[]')
         FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_requested) AS cancels,
-    EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
+    EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp())
+        OR EXISTS (SELECT FROM farmhand.pending p WHERE p.look_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
     (SELECT drain_until FROM self) AS drain_until,

@@ -5,10 +5,9 @@ WITH given AS MATERIALIZED (
     UPDATE farmhand.job j SET decided_until = greatest(j.decided_until, g.until)
     FROM given g WHERE j.job_id = g.job_id
 )
-INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, reason, ended_by,
-    attempt, retries, takeovers, params, submitted_by, created_at, finished_at, first_due, last_due, count)
-SELECT nextval('farmhand.run_id_seq'), j.job_id, j.rev, 'scheduled', 0, j.instances, s.first, s.first, 'skipped', s.reason,
-    'schedule', 0, 0, 0, '{}', $2, statement_timestamp(), statement_timestamp(), s.first, s.last, s.count
+SELECT farmhand.write_ends(array_agg(jsonb_populate_record(
+    farmhand.skipped(j.job_id, j.rev, 'scheduled', j.instances, NULL, s.first, s.last, s.count, s.reason),
+    jsonb_build_object('submitted_by', $2))), lets_go => false)::text
 FROM given g
 JOIN farmhand.job j ON j.job_id = g.job_id
 CROSS JOIN json_to_recordset(g.skipped) AS s(reason text, first timestamptz, last timestamptz, count bigint)

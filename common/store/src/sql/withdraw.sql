@@ -6,15 +6,15 @@ WITH target AS MATERIALIZED (
     ORDER BY r.run_id FOR UPDATE
 ), gone AS (
     DELETE FROM farmhand.run_live r USING target t WHERE r.run_id = (t.run).run_id
-), kept AS (
-    INSERT INTO farmhand.run_history
-    SELECT k.* FROM target t CROSS JOIN LATERAL farmhand.ended(
-        jsonb_populate_record(t.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'withdrawn', 'cancel') k
+    RETURNING t.run
+), written AS MATERIALIZED (
+    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone g CROSS JOIN LATERAL farmhand.ended(
+        jsonb_populate_record(g.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'withdrawn', 'cancel') k), lets_go => false)
 ), unheard AS (
     DELETE FROM farmhand.triggering t WHERE t.child = ANY ($1)
 )
 SELECT j.job_id, coalesce(w.runs, 0) AS withdrawn,
     (SELECT count(*) FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.state = 'running') AS running
-FROM unnest($1) j(job_id)
+FROM unnest($1) j(job_id) CROSS JOIN written
 LEFT JOIN (SELECT (t.run).job_id, count(*) AS runs FROM target t GROUP BY 1) w ON w.job_id = j.job_id
 ORDER BY j.job_id

@@ -1,1 +1,0 @@
-SELECT farmhand.keep_places($1) AS kept

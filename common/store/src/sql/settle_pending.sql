@@ -1,0 +1,1 @@
+SELECT farmhand.settle_pending() AS job_id
