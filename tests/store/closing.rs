@@ -19,16 +19,16 @@ async fn a_session_that_holds_the_next_attempt_of_a_run_that_was_given_back_is_n
     // A newer agent of this machine, or one of its copy, in the same session.
     let second = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((second.run_id, second.attempt), (first.run_id, 2));
-    assert_eq!(close_if(&farm.db, &me, may_free).await.unwrap(), Closed::Shared);
+    assert_eq!(close_if(&farm.db, &me, &[], may_free).await.unwrap(), Closed::Shared);
     assert_eq!(farm.state(first.run_id).await.0, "running");
 
     let may_free = |freed: &Freed| freed.fence == second.fence;
-    let Closed::Done { freed } = close_if(&farm.db, &me, may_free).await.unwrap() else {
+    let Closed::Done { freed } = close_if(&farm.db, &me, &[], may_free).await.unwrap() else {
         panic!("not closed")
     };
     assert_eq!(freed.len(), 1);
     assert_eq!(farm.state(first.run_id).await.0, "due");
-    assert_eq!(close_if(&farm.db, &me, |_| true).await.unwrap(), Closed::Already);
+    assert_eq!(close_if(&farm.db, &me, &[], |_| true).await.unwrap(), Closed::Already);
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_forced_release_ends_the_session_that_was_confirmed_and_no_later_one()
     let farm = Farm::new().await;
     let confirmed = farm.node("a").await;
     assert!(matches!(
-        close_if(&farm.db, &confirmed, |_| true).await.unwrap(),
+        close_if(&farm.db, &confirmed, &[], |_| true).await.unwrap(),
         Closed::Done { .. }
     ));
     let later = farm.node("a").await;

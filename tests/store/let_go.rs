@@ -6,7 +6,7 @@ use farmhand_core::definition::{JobSpec, OnLost, Overlap, RunOn};
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::goes_to;
 use farmhand_store::jobs::{cancel, submit};
-use farmhand_store::protocol::{Lose, LostWhy, abandon, close, finish, lose, overdue, poll, settle};
+use farmhand_store::protocol::{Lose, LostWhy, abandon, close, close_if, finish, lose, overdue, poll, settle};
 use farmhand_store::{Db, LeaseIdentity, Note};
 use serde_json::json;
 use tokio::time::timeout;
@@ -272,4 +272,19 @@ async fn a_run_that_its_holder_ends_badly_has_one_event_with_the_end() {
     assert_eq!(farm.ends_told().await.as_deref(), Some("j 1 a failed"));
     let code = farm.text("SELECT detail->>'exit_code' FROM farmhand.event WHERE kind = 'run_ended'").await;
     assert_eq!(code.as_deref(), Some("3"));
+}
+
+#[tokio::test]
+async fn a_run_of_which_nothing_was_started_is_due_again_when_its_session_is_closed() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let once = || JobSpec {
+        on_lost: OnLost::Fail,
+        ..spec()
+    };
+    let unstarted = farm.held_run(&me, "j", once()).await.run_id;
+    let begun = farm.held_run(&me, "k", once()).await.run_id;
+    close_if(&farm.db, &me, &[unstarted], |_| true).await.unwrap();
+    assert_eq!(farm.state(unstarted).await.0, "due");
+    assert_eq!(farm.state(begun).await.0, "lost");
 }

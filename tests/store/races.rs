@@ -234,7 +234,7 @@ async fn a_close_waits_for_whoever_has_locked_one_of_its_runs() {
     let other = lock_run(&farm, first).await;
     let (db, own) = (farm.db.clone(), me.clone());
     // It compares all that the session holds with what its agent knows: none may be left out.
-    let closing = tokio::spawn(async move { close_if(&db, &own, |freed| freed.run_id == second).await });
+    let closing = tokio::spawn(async move { close_if(&db, &own, &[], |freed| freed.run_id == second).await });
     until_blocked(&farm).await;
     other.exec("ROLLBACK").await;
     assert_eq!(closing.await.unwrap().unwrap(), Closed::Shared);

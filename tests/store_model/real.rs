@@ -132,7 +132,7 @@ impl Real {
                     let r = self.runs.iter().position(|id| *id == freed.run_id);
                     r.is_some_and(|r| known[r] == ANY || i32::from(known[r]) == freed.attempt)
                 };
-                let closed = protocol::close_if(db, &me(address, session, incarnation), may_free)
+                let closed = protocol::close_if(db, &me(address, session, incarnation), &[], may_free)
                     .await
                     .unwrap();
                 updated(matches!(closed, Closed::Done { .. }))

@@ -58,7 +58,7 @@ pub(super) async fn begin(
     if let Some(serving) = late.filter(|_| empty) {
         // Confirmed too late to be used. If it holds nothing, it is closed, so that no node waits for its end.
         let me = of(ctx, serving);
-        retrying(ctx, "close", || protocol::close_if(&ctx.db, &me, |_| false)).await?;
+        retrying(ctx, "close", || protocol::close_if(&ctx.db, &me, &[], |_| false)).await?;
     }
     if adoptable {
         purge(ctx);

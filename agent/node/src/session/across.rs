@@ -227,11 +227,7 @@ impl Session {
                 self.io.ctx.row_bell.ring();
             }
             match how {
-                Settled::Again(delay) => {
-                    // A round ends its run, although another follows.
-                    scheduling.triggers.ended(&assignment.job_id);
-                    scheduling.scheduler.hint_at(now + *delay + A_LITTLE);
-                }
+                Settled::Again(delay) => scheduling.comes_again(&assignment.job_id, now + *delay + A_LITTLE),
                 Settled::Done => scheduling.ended(&assignment.job_id),
                 Settled::Fenced => {}
             }

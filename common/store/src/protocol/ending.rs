@@ -167,15 +167,17 @@ pub enum Closed {
 
 /// Ends the caller's own session. Only for a holder with nothing left alive.
 pub async fn close(db: &Db, me: &LeaseIdentity) -> Result<Closed, StoreError> {
-    close_if(db, me, |_| true).await
+    close_if(db, me, &[], |_| true).await
 }
 
 /// The same, unless it holds an attempt that the caller does not know: somebody else may run that under this session.
 ///
-/// To be told by its fence: after an attempt was given back, the next one of its run may be somebody else's.
+/// To be told by its fence: after an attempt was given back, the next one of its run may be somebody else's. `unstarted` are runs of
+/// which the caller has started nothing: they are due again, whatever `on_lost` says.
 pub async fn close_if(
     db: &Db,
     me: &LeaseIdentity,
+    unstarted: &[i64],
     may_free: impl Fn(&Freed) -> bool,
 ) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
@@ -200,6 +202,7 @@ pub async fn close_if(
         Scope {
             address: Some(&me.address),
             session: Some(me.session),
+            unstarted,
             ..Scope::default()
         },
     )
@@ -284,6 +287,7 @@ struct Scope<'a> {
     cause: Cause,
     /// Only what this session held.
     session: Option<i64>,
+    unstarted: &'a [i64],
 }
 
 async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, StoreError> {
@@ -294,6 +298,7 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
             (&(scope.cause != Cause::Drained), Type::BOOL),
             (&scope.session, Type::INT8),
             (&scope.cause.as_str(), Type::TEXT),
+            (&scope.unstarted, Type::INT8_ARRAY),
         ],
     )
     .await

@@ -4,7 +4,8 @@
 -- It stays held by a session that is over, so nobody claims it, and is asked for again. Who needs all waits first (held_lock.sql).
 WITH held AS MATERIALIZED (
     SELECT r AS run,
-        farmhand.goes_to(r.cancel_requested, r.on_lost, true, r.takeovers, $2) AS goes_to,
+        -- Of what its holder has not started ($5) nothing has run.
+        farmhand.goes_to(r.cancel_requested, r.on_lost, r.run_id <> ALL ($5), r.takeovers, $2) AS goes_to,
         CASE WHEN r.cancel_requested THEN 'cancelled'
              WHEN r.on_lost = 'fail' THEN CASE WHEN $2 THEN 'holder lost' ELSE 'session closed' END
              ELSE 'poison' END AS why

@@ -280,6 +280,12 @@ impl Attempts {
         self.by_id.values().any(|a| a.phase == Phase::Ended)
     }
 
+    /// Runs of which nothing was started here.
+    pub(crate) fn unstarted(&self) -> Vec<i64> {
+        let refused = self.by_id.iter().filter(|(_, a)| a.phase == Phase::Refused);
+        refused.map(|(id, _)| id.run_id).collect()
+    }
+
     /// Whether this run is of an attempt that is known here.
     pub(crate) fn knows_freed(&self, freed: &Freed) -> bool {
         let id = AttemptId {

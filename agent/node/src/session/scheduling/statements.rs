@@ -291,6 +291,12 @@ impl Scheduling {
         }
     }
 
+    /// An attempt has ended, and its run comes again, or the next round, whose end others may follow.
+    pub(crate) fn comes_again(&mut self, job_id: &str, at: BootInstant) {
+        self.triggers.ended(job_id);
+        self.scheduler.hint_at(at);
+    }
+
     /// A run has ended, and nothing of it comes again.
     pub(crate) fn ended(&mut self, job_id: &str) {
         self.triggers.ended(job_id);

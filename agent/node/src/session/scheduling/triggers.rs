@@ -30,7 +30,7 @@ impl TriggerDispatcher {
         self.parents.retain(|job_id, _| all.contains(job_id.as_str()));
     }
 
-    pub(in crate::session) fn ended(&mut self, job_id: &str) {
+    pub(super) fn ended(&mut self, job_id: &str) {
         if self.parents.values().any(|list| list.iter().any(|p| p == job_id)) {
             self.ended.insert(job_id.to_owned());
         }
