@@ -18,6 +18,7 @@ mod named_steps;
 mod offers;
 mod progress;
 mod properties;
+mod queue;
 mod refusals;
 mod scenarios;
 mod size;

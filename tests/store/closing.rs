@@ -19,7 +19,10 @@ async fn a_session_that_holds_the_next_attempt_of_a_run_that_was_given_back_is_n
     // A newer agent of this machine, or one of its copy, in the same session.
     let second = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((second.run_id, second.attempt), (first.run_id, 2));
-    assert_eq!(close_if(&farm.db, &me, &[], may_free).await.unwrap(), Closed::Shared);
+    assert_eq!(
+        close_if(&farm.db, &me, &[], may_free).await.unwrap(),
+        Closed::Shared
+    );
     assert_eq!(farm.state(first.run_id).await.0, "running");
 
     let may_free = |freed: &Freed| freed.fence == second.fence;
@@ -28,7 +31,10 @@ async fn a_session_that_holds_the_next_attempt_of_a_run_that_was_given_back_is_n
     };
     assert_eq!(freed.len(), 1);
     assert_eq!(farm.state(first.run_id).await.0, "due");
-    assert_eq!(close_if(&farm.db, &me, &[], |_| true).await.unwrap(), Closed::Already);
+    assert_eq!(
+        close_if(&farm.db, &me, &[], |_| true).await.unwrap(),
+        Closed::Already
+    );
 }
 
 #[tokio::test]

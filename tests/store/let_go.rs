@@ -6,7 +6,9 @@ use farmhand_core::definition::{JobSpec, OnLost, Overlap, RunOn};
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::goes_to;
 use farmhand_store::jobs::{cancel, submit};
-use farmhand_store::protocol::{Lose, LostWhy, abandon, close, close_if, finish, lose, overdue, poll, settle};
+use farmhand_store::protocol::{
+    Lose, LostWhy, abandon, close, close_if, finish, lose, overdue, poll, settle,
+};
 use farmhand_store::{Db, LeaseIdentity, Note};
 use serde_json::json;
 use tokio::time::timeout;
@@ -25,7 +27,10 @@ async fn begun(farm: &Farm, sql: &str) -> Client {
 }
 
 async fn unsettled(farm: &Farm, me: &LeaseIdentity) -> bool {
-    poll(&farm.db, me, &MarksBelow::default()).await.unwrap().unsettled
+    poll(&farm.db, me, &MarksBelow::default())
+        .await
+        .unwrap()
+        .unsettled
 }
 
 #[tokio::test]
@@ -39,7 +44,9 @@ async fn where_a_run_goes_is_one_decision_in_the_database_and_here() {
                 for counts in bools {
                     for takeovers in 0..8 {
                         let on_lost = if fails { "fail" } else { "rerun" };
-                        let sql = format!("SELECT farmhand.goes_to({cancels}, '{on_lost}', {ran}, {takeovers}, {counts})");
+                        let sql = format!(
+                            "SELECT farmhand.goes_to({cancels}, '{on_lost}', {ran}, {takeovers}, {counts})"
+                        );
                         let here = goes_to(cancels, fails, ran, takeovers, counts);
                         assert_eq!(farm.text(&sql).await.as_deref(), Some(here.as_str()), "{sql}");
                         cells += 1;
@@ -153,7 +160,11 @@ async fn a_firing_of_which_somebody_has_a_run_locked_is_let_go_as_a_whole_later(
     let runs = claims(&farm, &me).await;
     one(&farm, success(&me, &runs[0])).await;
     let waits = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await;
-    let other = begun(&farm, &format!("SELECT FROM farmhand.run_live WHERE run_id = {waits} FOR UPDATE")).await;
+    let other = begun(
+        &farm,
+        &format!("SELECT FROM farmhand.run_live WHERE run_id = {waits} FOR UPDATE"),
+    )
+    .await;
     one(&farm, success(&me, &runs[1])).await;
     assert!(claims(&farm, &me).await.is_empty());
     other.batch_execute("ROLLBACK").await.unwrap();
@@ -178,7 +189,10 @@ async fn an_abandoned_run_lets_go_what_waits_for_it() {
     farm.fire_at("j", past(60), &[past(60)]).await;
     assert!(claims(&farm, &a).await.is_empty(), "one waits for the run of b");
     close(&farm.db, &b).await.unwrap();
-    farm.sql.batch_execute("DELETE FROM farmhand.node WHERE address = 'b'").await.unwrap();
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.node WHERE address = 'b'")
+        .await
+        .unwrap();
     assert_eq!(abandon(&farm.db, Duration::from_secs(3600)).await.unwrap(), 1);
     assert_eq!(claims(&farm, &a).await.len(), 1);
 }
@@ -223,9 +237,13 @@ async fn what_waits_for_a_lock_of_a_dead_node_is_told_of_at_once() {
     };
     farm.job("j", locks, None).await;
     farm.due_runs("j", 2).await;
-    let held = farmhand_store::protocol::claim_gated(&farm.db, &me, 9).await.unwrap();
+    let held = farmhand_store::protocol::claim_gated(&farm.db, &me, 9)
+        .await
+        .unwrap();
     assert_eq!(held.len(), 1);
-    let waits = farm.i64("SELECT run_id FROM farmhand.run_live WHERE state = 'due'").await;
+    let waits = farm
+        .i64("SELECT run_id FROM farmhand.run_live WHERE state = 'due'")
+        .await;
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
     overdue(&keeper, 1).await.unwrap();
     assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
@@ -239,7 +257,9 @@ async fn what_waits_for_a_lock_of_a_dead_node_is_told_of_at_once() {
             }
         }
     };
-    timeout(Duration::from_secs(20), prompted).await.expect("a note of it");
+    timeout(Duration::from_secs(20), prompted)
+        .await
+        .expect("a note of it");
 }
 
 #[tokio::test]
@@ -270,7 +290,9 @@ async fn a_run_that_its_holder_ends_badly_has_one_event_with_the_end() {
     let run = claims(&farm, &me).await.remove(0);
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     assert_eq!(farm.ends_told().await.as_deref(), Some("j 1 a failed"));
-    let code = farm.text("SELECT detail->>'exit_code' FROM farmhand.event WHERE kind = 'run_ended'").await;
+    let code = farm
+        .text("SELECT detail->>'exit_code' FROM farmhand.event WHERE kind = 'run_ended'")
+        .await;
     assert_eq!(code.as_deref(), Some("3"));
 }
 
