@@ -88,12 +88,13 @@ async fn backfilled(farm: &Farm, me: &LeaseIdentity, count: i32, told: bool) -> 
     fired(farm, &["p", "q"], past(90)).await;
     let (p, q) = (take(farm, me, "p").await, take(farm, me, "q").await);
     assert_eq!(ends(farm, success(me, &q)).await, []);
-    let role = if told { "origin" } else { "replica" };
+    let note = if told { "farmhand.note_ends" } else { "cardinality" };
     let copies = format!(
-        "SET session_replication_role = {role};
-         INSERT INTO farmhand.run_history SELECT (json_populate_record(h, json_build_object('run_id', h.run_id + i,
+        "INSERT INTO farmhand.run_history SELECT (json_populate_record(h, json_build_object('run_id', h.run_id + i,
              'due_at', at, 'first_due', at, 'last_due', at))).*
-         FROM farmhand.run_history h, generate_series(1, {count}) i, LATERAL (SELECT h.due_at - i * interval '1 hour' AS at) a"
+         FROM farmhand.run_history h, generate_series(1, {count}) i, LATERAL (SELECT h.due_at - i * interval '1 hour' AS at) a;
+         SELECT {note}(array_agg(ROW(h.*)::farmhand.run_end)) FROM farmhand.run_history h
+         WHERE h.due_at < (SELECT max(n.due_at) FROM farmhand.run_history n)"
     );
     farm.test.admin().await.exec(&copies).await;
     p
