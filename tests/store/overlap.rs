@@ -119,7 +119,7 @@ async fn what_waits_for_an_end_that_was_recorded_before_claims_were_open_goes_wh
 }
 
 #[tokio::test]
-async fn a_promotion_waits_for_the_firing_that_counts_on_the_same_run() {
+async fn an_end_waits_for_the_firing_that_counts_on_the_same_run() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     with(&farm, Overlap::Queue, past(90)).await;
@@ -129,7 +129,7 @@ async fn a_promotion_waits_for_the_firing_that_counts_on_the_same_run() {
     // A firing that has looked, seen the run alive, and not yet committed.
     let slow = farm.test.client().await;
     slow.batch_execute(
-        "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
+        "BEGIN; SELECT FROM farmhand.job FOR UPDATE; SELECT farmhand.lock_blockers('{j}', '{}');
          INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
          VALUES ('j', 1, 'scheduled', now() - interval '1 minute', now() - interval '1 minute', 'overlap', 'queue')",
     )

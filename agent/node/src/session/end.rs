@@ -170,7 +170,11 @@ impl Session {
         }
         // Another agent may run the rest: a newer one of this machine, or one of its copy.
         let unstarted = attempts.unstarted();
-        match protocol::close_if(&io.ctx.db, &io.me, &unstarted, |freed| attempts.knows_freed(freed)).await {
+        match protocol::close_if(&io.ctx.db, &io.me, &unstarted, |freed| {
+            attempts.knows_freed(freed)
+        })
+        .await
+        {
             Ok(Closed::Done { freed }) => io.emit(Event::SessionClosed {
                 session,
                 freed: freed.len(),
