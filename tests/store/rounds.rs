@@ -378,6 +378,9 @@ async fn a_round_that_may_not_run_twice_is_lost_and_the_loop_goes_on() {
     };
     lose(&farm.db, &[lost]).await.unwrap();
     expire_now(&farm, &a).await;
+    // Each of the next pauses first.
+    assert_eq!(claimed(&farm, &b).await.len(), 0);
+    farm.exec("UPDATE farmhand.run_live SET ready_at = now()").await;
     assert_eq!(claimed(&farm, &b).await.len(), 2);
     let states: Vec<_> = history(&farm).await.into_iter().map(|h| h.0).collect();
     assert_eq!(states, ["lost", "lost"]);
