@@ -10,9 +10,9 @@ use farmhand_store::protocol::{
     Lose, LostWhy, abandon, close, close_if, finish, lose, overdue, poll, settle,
 };
 use farmhand_store::{Db, LeaseIdentity, Note};
+use farmhand_tests::pg::Client;
 use serde_json::json;
 use tokio::time::timeout;
-use tokio_postgres::Client;
 
 use crate::fixture::{Farm, expire_now, one, past, spec, success, until_blocked};
 use crate::overlap::{claims, due_again, with};
