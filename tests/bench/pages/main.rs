@@ -69,12 +69,12 @@ async fn main() {
 }
 
 /// The nodes of the seeded farm renew, as they would.
-async fn beat(sql: tokio_postgres::Client) {
+async fn beat(sql: farmhand_tests::pg::Client) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
     loop {
         ticks.tick().await;
         let renewed = "UPDATE farmhand.node SET renewals = renewals + 1 WHERE address LIKE 'node-%' AND open";
-        sql.batch_execute(renewed).await.expect("renewals");
+        sql.exec(renewed).await;
     }
 }
 
