@@ -81,9 +81,6 @@ fn fit(
 
 /// Writes examples into `dir`, unless it is there: then they were written before, perhaps changed since,
 /// and are left alone.
-///
-/// # Errors
-/// The directory or a file cannot be made.
 pub fn write(dir: &Path, files: &[(&str, String)]) -> std::io::Result<()> {
     if dir.exists() {
         return Ok(());

@@ -34,9 +34,7 @@ pub struct Plan {
 
 impl Plan {
     /// How many runs are to be made.
-    ///
-    /// # Errors
-    /// 4 when they are more than `max`.
+    /// Errors: 4 when they are more than `max`.
     pub fn count(&self, max: usize) -> Result<usize, Refusal> {
         let count = self.missing.len().saturating_mul(self.each);
         if count <= max {
@@ -66,9 +64,7 @@ impl Plan {
 }
 
 /// What the schedule says about a stretch of the past; `looking` hears of every thousandth instant.
-///
-/// # Errors
-/// 2 for times that are none, 4 for a job that must not run or is without instants, and a stretch that has too many.
+/// Errors: 2 for times that are none, 4 for a job that must not run or is without instants, and a stretch that has too many.
 pub async fn plan(
     db: &Db,
     row: &Listed,
@@ -132,9 +128,7 @@ pub async fn plan(
 }
 
 /// Makes the runs that are missing.
-///
-/// # Errors
-/// 4 when the job was changed meanwhile, or cannot run.
+/// Errors: 4 when the job was changed meanwhile, or cannot run.
 pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i64>, Refusal> {
     let name = &row.job_id;
     let answer = backfill(db, name, row.rev, &plan.missing, by).await?;

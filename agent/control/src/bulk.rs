@@ -113,9 +113,6 @@ impl Found {
     }
 
     /// Takes out the runs of jobs that the login, or the token that it acts for, may not act on.
-    ///
-    /// # Errors
-    /// The database's.
     pub async fn take_beyond(&mut self, db: &Db) -> Result<Vec<Picked>, StoreError> {
         let jobs: BTreeSet<&str> = self.runs.iter().map(|run| run.job_id.as_str()).collect();
         let jobs: Vec<&str> = jobs.into_iter().collect();
@@ -129,9 +126,7 @@ impl Found {
 
 impl Chosen {
     /// The runs, the newest first; none when nothing matches. What `once` made before is answered again, so it is not left out.
-    ///
-    /// # Errors
-    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most` that
+    /// Errors: 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most` that
     /// are named or run again, or when there is more to look through than one choice may.
     pub async fn find(
         &self,

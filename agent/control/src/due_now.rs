@@ -17,9 +17,6 @@ use crate::Refusal;
 pub const TRIES: usize = 10;
 
 /// Fires those of the jobs that are overdue, as an agent would.
-///
-/// # Errors
-/// As the store.
 pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
     let now = reading::now(db).await?;
     let wanted: BTreeSet<&String> = jobs.iter().collect();
@@ -78,9 +75,6 @@ fn planned(row: &Listed, seen: Timestamp, plan: FirePlan) -> Fire {
 }
 
 /// The first instant after a pause that ends `now`, and the instants that fell into it.
-///
-/// # Errors
-/// When the definition has no usable schedule.
 pub fn after_pause(
     row: &Listed,
     spec: &JobSpec,

@@ -10,9 +10,7 @@ use crate::Refusal;
 const BEYOND: i64 = (MAX_REMEMBERED_EPOCH + 1) << FENCE_BITS;
 
 /// The epoch that the next one must be above, so that its fences are above `above`.
-///
-/// # Errors
-/// 2 when `above` cannot be a fence, 4 when every next fence is above it already.
+/// Errors: 2 when `above` cannot be a fence, 4 when every next fence is above it already.
 pub fn floor(shown: &Epoch, above: Option<i64>) -> Result<i64, Refusal> {
     let Some(above) = above else { return Ok(0) };
     let epoch = above >> FENCE_BITS;
@@ -48,9 +46,7 @@ pub fn bump_danger(shown: &Epoch, floor: i64) -> String {
 }
 
 /// Makes the epoch after the one that was shown; answers with its number.
-///
-/// # Errors
-/// 4 when another was made meanwhile.
+/// Errors: 4 when another was made meanwhile.
 pub async fn bump(db: &Db, shown: &Epoch, floor: i64, by: &str) -> Result<i64, Refusal> {
     epochs::bump(db, shown.id, floor, by).await?.ok_or_else(|| {
         Refusal::refused(format!(

@@ -11,9 +11,6 @@ use super::due_now;
 use crate::Refusal;
 
 /// Every job, however many there are.
-///
-/// # Errors
-/// As the store.
 pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
     const PAGE: i64 = 1000;
     let mut jobs: Vec<Listed> = Vec::new();
@@ -29,9 +26,7 @@ pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
 }
 
 /// The job of a name.
-///
-/// # Errors
-/// 3 when there is none.
+/// Errors: 3 when there is none.
 pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
     match jobs::job(db, name).await? {
         Some(job) => Ok(job),
@@ -40,9 +35,7 @@ pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
 }
 
 /// There is, or was, a job of that name: what it did can be read.
-///
-/// # Errors
-/// 3 when there never was one.
+/// Errors: 3 when there never was one.
 pub async fn known(db: &Db, name: &str) -> Result<(), Refusal> {
     if jobs::job(db, name).await?.is_some() {
         return Ok(());
@@ -68,9 +61,6 @@ pub async fn no_job(db: &Db, name: &str) -> Refusal {
 }
 
 /// The definition as this version understands it.
-///
-/// # Errors
-/// When a newer version wrote it.
 pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
     serde_json::from_value(job.spec.clone()).map_err(|error| {
         Refusal::refused(format!("the definition of {} cannot be read", job.job_id))
@@ -80,9 +70,7 @@ pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
 }
 
 /// Stops a job's schedule; false when it was stopped already.
-///
-/// # Errors
-/// 3 for an unknown job.
+/// Errors: 3 for an unknown job.
 pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Refusal> {
     match jobs::pause(db, name, by, reason).await? {
         Paused::Done => Ok(true),
@@ -92,9 +80,7 @@ pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Resul
 }
 
 /// Starts a paused job's schedule again; false when it was not stopped.
-///
-/// # Errors
-/// 3 for an unknown job.
+/// Errors: 3 for an unknown job.
 pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
     let mut floor: Option<Timestamp> = None;
     for _ in 0..due_now::TRIES {

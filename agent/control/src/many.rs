@@ -16,9 +16,6 @@ use crate::{By, Refusal, jobs as job, runs};
 /// Cancels or retries each of these runs. Of several tells one event, written before the first of them is touched; a run
 /// by itself has the event of its own. `told` hears what became of each: the run that was cancelled or made and a
 /// sentence, or why it was not.
-///
-/// # Errors
-/// When the database fails; it says how many were done.
 pub async fn each(
     db: &Db,
     bulk: BulkAction,
@@ -124,9 +121,7 @@ const fn most(bulk: BulkAction) -> usize {
 }
 
 /// Does it to each of them; those that do not allow it any more are counted.
-///
-/// # Errors
-/// As [`Chosen::find`].
+/// Errors: As [`Chosen::find`].
 pub(crate) async fn perform(
     db: &Db,
     bulk: BulkAction,
@@ -208,9 +203,6 @@ pub(crate) async fn perform(
 }
 
 /// Those whose jobs may run, and the others.
-///
-/// # Errors
-/// When none of their jobs may.
 async fn runnable(db: &Db, items: Vec<Picked>) -> Result<(Vec<Picked>, Vec<Picked>), Refusal> {
     let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
     let (mut stopped, mut why) = (BTreeSet::new(), None);

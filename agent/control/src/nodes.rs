@@ -10,9 +10,7 @@ use serde_json::json;
 use crate::Refusal;
 
 /// The node of an address.
-///
-/// # Errors
-/// 3 when there is none.
+/// Errors: 3 when there is none.
 pub async fn one(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
     reading::node(db, address).await?.ok_or_else(|| no_node(address))
 }
@@ -31,9 +29,7 @@ pub(crate) fn no_pool(name: &str) -> Refusal {
 }
 
 /// The node of an address that holds a lease.
-///
-/// # Errors
-/// 3 when there is no such node, 4 when it holds none.
+/// Errors: 3 when there is no such node, 4 when it holds none.
 pub async fn leased(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
     let node = one(db, address).await?;
     if node.open {
@@ -55,9 +51,7 @@ pub fn release_danger(node: &NodeItem) -> String {
 }
 
 /// Ends a node's session now and answers with the runs that it frees.
-///
-/// # Errors
-/// 4 when it has ended, or cannot be ended.
+/// Errors: 4 when it has ended, or cannot be ended.
 pub(crate) async fn release_lease(
     db: &Db,
     address: &str,

@@ -39,9 +39,6 @@ impl From<String> for Said {
 }
 
 /// Does it, or, without `commit`, only says what it would do now.
-///
-/// # Errors
-/// As the command of the same name.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
     let who = by.who;
     // A preview writes nothing that the database would refuse.

@@ -13,9 +13,7 @@ pub fn no_run(run_id: i64) -> Refusal {
 }
 
 /// Whether a run of the job may be made, for previews: what makes it checks the same.
-///
-/// # Errors
-/// 4 for a job that is disabled or observes.
+/// Errors: 4 for a job that is disabled or observes.
 pub(crate) fn may_run(row: &Listed) -> Result<(), Refusal> {
     match row {
         Listed { enabled: false, .. } => Err(disabled(&row.job_id)),
@@ -42,9 +40,7 @@ pub fn not_final(run_id: i64) -> Refusal {
 }
 
 /// What becomes of a run that is cancelled.
-///
-/// # Errors
-/// 3 when there is no such run, 4 when it has ended.
+/// Errors: 3 when there is no such run, 4 when it has ended.
 pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refusal> {
     match outcome {
         Cancelled::Now => Ok(format!("run {run_id} is cancelled before it starts")),
@@ -87,9 +83,7 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
 }
 
 /// The runs, and those of their firings that have not ended.
-///
-/// # Errors
-/// 3 when there is no such run.
+/// Errors: 3 when there is no such run.
 pub async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Refusal> {
     let mut all = Vec::new();
     for run_id in runs {

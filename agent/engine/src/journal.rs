@@ -16,8 +16,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// # Errors
-    /// When it cannot be made or read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .create(true)
@@ -35,8 +33,6 @@ impl Journal {
         })
     }
 
-    /// # Errors
-    /// When there is no space.
     pub(crate) fn add(&mut self, line: &impl Serialize) -> io::Result<()> {
         let mut text = Vec::new();
         if self.torn {

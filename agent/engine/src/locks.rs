@@ -41,9 +41,7 @@ pub struct Locks(BTreeMap<String, Vec<File>>);
 
 impl Locks {
     /// Each name with its number of places.
-    ///
-    /// # Errors
-    /// When there is no directory, or a file of it cannot be opened.
+    /// Errors: When there is no directory, or a file of it cannot be opened.
     pub fn open<'a>(names: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self, LockError> {
         let mut names = names.into_iter().peekable();
         if names.peek().is_none() {
@@ -64,9 +62,6 @@ impl Locks {
     }
 
     /// All of these names or none: nobody waits while it holds something. The place that each got, from 1.
-    ///
-    /// # Errors
-    /// When the kernel has no more locks.
     pub fn try_take<'a>(
         &self,
         names: impl Iterator<Item = &'a str> + Clone,

@@ -53,9 +53,6 @@ impl Housekeeper {
 
 /// Starts the timetable. Every agent keeps it; each at seconds of its own, so that the farm does not
 /// come all at once. All of it may be done twice, or late, without harm.
-///
-/// # Errors
-/// When the scheduler cannot be started.
 pub(crate) async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> {
     let snapshots = ctx.config.listen.map(|_| {
         let metrics = ctx.events.metrics.clone();

@@ -70,9 +70,6 @@ impl Shipper {
     }
 
     /// Reads on. While something is pending it reads nothing, and says that there may be more.
-    ///
-    /// # Errors
-    /// When the local files cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         if !self.rows.is_empty() || self.trim.is_some() {
             self.more = true;

@@ -29,9 +29,6 @@ impl Signal {
 }
 
 /// Every signal from now on, in order of arrival.
-///
-/// # Errors
-/// When a handler cannot be installed.
 pub(crate) fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
     let (tx, rx) = mpsc::channel(16);
     for (kind, meaning) in [

@@ -38,9 +38,6 @@ const ENGINE: &str = "/proc/self/exe";
 
 impl UserRules {
     /// The program to execute, where its path decides; `None` where any may be.
-    ///
-    /// # Errors
-    /// Why it may not run here, for people.
     pub fn program(&self, command: &Command, path: &str) -> Result<Option<PathBuf>, String> {
         let any = self.commands.is_none();
         let argv = match command {
@@ -76,9 +73,6 @@ impl UserRules {
 
     /// Whether a program held against `commands` may have this environment: another variable can make it run anything
     /// (`LD_PRELOAD`, `BASH_ENV`, `PYTHONPATH`, `GIT_SSH_COMMAND`, …), so only those that cannot pass.
-    ///
-    /// # Errors
-    /// The first variable that it may not have, for people.
     pub fn environment(&self, env: &BTreeMap<String, String>) -> Result<(), String> {
         let kept = |name: &str| self.env_keep.iter().flatten().any(|p| matches(p, name));
         match env

@@ -13,8 +13,7 @@ const MOST_LINKS: usize = 40;
 /// More than any policy needs; a device or a log that was named by mistake is not read to its end.
 const LONGEST: u64 = 1 << 20;
 
-/// # Errors
-/// Who else could change it, as the end of a sentence about it.
+/// Errors: Who else could change it, as the end of a sentence about it.
 pub fn trusted(found: &Metadata) -> Result<(), String> {
     owned(found)?;
     if found.mode() & 0o022 != 0 {

@@ -79,8 +79,7 @@ impl Policy {
         }
     }
 
-    /// # Errors
-    /// What is wrong with the file, or with who could change it.
+    /// Errors: What is wrong with the file, or with who could change it.
     pub fn read(path: &Path) -> Result<Policy, String> {
         let wrong = |why: String| format!("the policy {} cannot be used: {why}", path.display());
         let text = read_trusted(path).map_err(wrong)?;
@@ -136,9 +135,6 @@ impl Policy {
     }
 
     /// Whether a job may run as this user, on a node whose agent runs as `own`.
-    ///
-    /// # Errors
-    /// Why not, and what would have to be said where.
     pub fn check(&self, name: &str, uid: u32, own: u32) -> Result<(), String> {
         match self {
             Policy::OwnUser if uid == own => Ok(()),
@@ -170,8 +166,6 @@ impl Policy {
 }
 
 impl Rules {
-    /// # Errors
-    /// What makes no sense, and would be taken for a protection.
     fn sensible(&self) -> Result<(), String> {
         let own = self.user.values().filter_map(|user| user.commands.as_ref());
         for pattern in self.commands.iter().chain(own).flatten() {

@@ -33,9 +33,7 @@ impl EngineRecord {
     /// Opens it for reading; `None` while there is none. The run directory is the job's: what lies there is opened only if it
     /// is a file and the job's too, through no link and without waiting, so that nobody is shown a file of root's by it, or
     /// held up by a pipe.
-    ///
-    /// # Errors
-    /// When it is there and cannot be opened, or is something else.
+    /// Errors: When it is there and cannot be opened, or is something else.
     pub fn open(self, run_dir: &Path) -> io::Result<Option<File>> {
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let found = (|| -> rustix::io::Result<_> {

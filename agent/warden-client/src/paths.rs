@@ -130,9 +130,6 @@ impl Paths {
     }
 
     /// `remove_attempt` beside everything else: a job can leave a million files behind.
-    ///
-    /// # Errors
-    /// When something of it stays.
     pub async fn discard(self, id: AttemptId) -> io::Result<()> {
         // It is never closed; a failure to get a turn is no reason to leave files behind.
         let _turn = DISCARDS.acquire().await;

@@ -102,9 +102,7 @@ pub fn hard_end(spec: &JobSpec, claim_sent: BootInstant) -> Option<BootInstant> 
 }
 
 /// What the warden is asked to start. `now` is of the database's clock.
-///
-/// # Errors
-/// A sentence for the run's reason: no command, or parameters that do not fit the definition.
+/// Errors: A sentence for the run's reason: no command, or parameters that do not fit the definition.
 pub fn request(
     claimed: &Claimed,
     assignment: &Assignment,

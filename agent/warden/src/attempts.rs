@@ -82,8 +82,7 @@ impl Attempts {
         living.or_else(|| self.ended.get(&id).map(|ended| ended.report.pid))
     }
 
-    /// # Errors
-    /// When it must not start, or an attempt of the same run lives.
+    /// Errors: When it must not start, or an attempt of the same run lives.
     pub(super) fn may_start(&self, id: AttemptId) -> Result<(), Refusal> {
         if self.tombstones.stands(id) {
             return Err(Refusal::Tombstone { id });

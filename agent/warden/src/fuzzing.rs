@@ -32,9 +32,6 @@ pub struct Captive {
 
 impl Captive {
     /// `dir` is its state directory, which must exist.
-    ///
-    /// # Errors
-    /// When there is no socket, timer or epoll for it.
     pub fn new(dir: &Path) -> io::Result<Self> {
         let deadline_ns = boottime_ns() + DAY;
         let lease = (SERVING, String::new());
@@ -81,9 +78,6 @@ impl Captive {
     }
 
     /// The other end of a new connection.
-    ///
-    /// # Errors
-    /// When there is none to be had.
     pub fn connect(&mut self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         self.warden.peers.add(theirs, &self.warden.poller)?;
@@ -91,9 +85,6 @@ impl Captive {
     }
 
     /// One turn of its loop, which waits for something to do.
-    ///
-    /// # Errors
-    /// What would end a warden.
     pub fn turn(&mut self) -> io::Result<()> {
         self.warden.run_once()
     }

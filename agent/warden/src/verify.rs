@@ -10,9 +10,6 @@ use farmhand_warden_client::request::{self, Assignment};
 use farmhand_warden_client::wire::{Order, Refusal, Reply, SpawnRequest, Stage, StartFailure};
 
 /// The request to be started.
-///
-/// # Errors
-/// What was asked for, and why it is not executed here.
 pub(super) fn vouched(
     mut request: SpawnRequest,
     seen: &mut Seen,

@@ -74,9 +74,7 @@ impl Changes {
     }
 
     /// A place for one more stream.
-    ///
-    /// # Errors
-    /// 503 when all are taken.
+    /// Errors: 503 when all are taken.
     pub fn place(&self) -> Result<Place, Problem> {
         match Arc::clone(&self.0.places).try_acquire_owned() {
             Ok(permit) => Ok(Place { _permit: permit }),

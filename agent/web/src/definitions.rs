@@ -45,9 +45,6 @@ impl Definitions {
     }
 
     /// Its connections, once it is found to be the login that it should be; `farm` has the agent's own.
-    ///
-    /// # Errors
-    /// It is another one, or the database is away.
     pub(crate) async fn db(&self, farm: &Db) -> Result<&Db, Refusal> {
         match self.check(farm).await {
             Ok(()) => Ok(&self.db),

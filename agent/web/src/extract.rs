@@ -88,9 +88,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// Whether all of these have one of the names.
-///
-/// # Errors
-/// 400 for the first that has none.
+/// Errors: 400 for the first that has none.
 pub fn only(given: &[(String, String)], known: &[&str]) -> Result<(), Problem> {
     match given.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         Some((name, _)) => Err(Problem::bad_request(format!(

@@ -45,8 +45,6 @@ pub struct Served {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Served {
-    /// # Errors
-    /// When this process can have no runtime.
     pub fn new() -> Result<Self, String> {
         let said = |e: &dyn std::fmt::Display| e.to_string();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -39,9 +39,6 @@ const TAKING: Duration = Duration::from_secs(20);
 const HEAD: usize = 32 * 1024;
 
 /// Binds before anything else is started, so that a taken port is an error at once.
-///
-/// # Errors
-/// When the address is in use or not ours.
 pub async fn bind(addr: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(addr).await
 }

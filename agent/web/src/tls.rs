@@ -31,8 +31,6 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// # Errors
-    /// What is wrong with the files, in a sentence.
     pub fn load(cert: PathBuf, key: PathBuf, read: ReadText) -> Result<Self, String> {
         let acceptor = RwLock::new(acceptor(&cert, &key, read)?);
         Ok(Self {
@@ -44,9 +42,7 @@ impl Tls {
     }
 
     /// Takes over what the files hold now; with an error all stays as it was.
-    ///
-    /// # Errors
-    /// As [`Tls::load`].
+    /// Errors: As [`Tls::load`].
     pub fn reload(&self) -> Result<(), String> {
         let acceptor = acceptor(&self.cert, &self.key, self.read)?;
         *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;

@@ -24,9 +24,6 @@ pub struct User {
 }
 
 /// Looks a name up, in whatever directory this machine has.
-///
-/// # Errors
-/// The directory does not answer; that is not "no such user".
 pub fn find(name: &str) -> io::Result<Option<User>> {
     let Ok(name) = CString::new(name) else {
         return Ok(None);
@@ -46,9 +43,6 @@ pub fn find(name: &str) -> io::Result<Option<User>> {
 }
 
 /// The user of a number.
-///
-/// # Errors
-/// As [`find`].
 pub fn of(uid: u32) -> io::Result<Option<User>> {
     look_up(|entry, buffer, found| {
         // SAFETY: every pointer is valid for the call and the buffer's length is its own.

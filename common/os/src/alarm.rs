@@ -21,9 +21,6 @@ pub struct Alarm {
 
 impl Alarm {
     /// One that is not set.
-    ///
-    /// # Errors
-    /// No descriptor is free.
     pub fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Alarm {
@@ -42,9 +39,6 @@ impl Alarm {
     }
 
     /// An instant in the past rings at once.
-    ///
-    /// # Errors
-    /// The kernel refuses the instant.
     pub fn set(&self, at: BootInstant) -> io::Result<()> {
         // Zero would disarm it.
         let at = at.0.max(1);

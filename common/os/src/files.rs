@@ -6,9 +6,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// `None`: there is no such file.
-///
-/// # Errors
-/// All others.
 pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -17,9 +14,6 @@ pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// It is no mistake that there is one already.
-///
-/// # Errors
-/// All others.
 pub fn if_missing(made: io::Result<()>) -> io::Result<()> {
     match made {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -28,9 +22,6 @@ pub fn if_missing(made: io::Result<()>) -> io::Result<()> {
 }
 
 /// A file that is whole at any time, also after a loss of power: the text before or this one. For its owner alone.
-///
-/// # Errors
-/// When it cannot be written; the one before stays.
 pub fn replace(path: &Path, text: &[u8]) -> io::Result<File> {
     let new = path.with_extension("new");
     let mut options = OpenOptions::new();

@@ -9,9 +9,7 @@ use rustix::io::Errno;
 
 /// An entry of a directory, for reading. Links are followed within the directory only, as mounted secrets of Kubernetes need.
 /// A FIFO is not waited for.
-///
-/// # Errors
-/// When the name is not one entry's, or leads out of the directory; as for any file.
+/// Errors: When the name is not one entry's, or leads out of the directory; as for any file.
 pub fn open(dir: &Path, name: &str) -> io::Result<File> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(io::Error::other("not the name of a file in this directory"));

@@ -31,9 +31,7 @@ pub struct NotRemoved {
 }
 
 /// Removes a directory with everything in it. What cannot be removed is put aside, under a name of its own beside it.
-///
-/// # Errors
-/// [`NotRemoved`]; or that it could not even be put aside.
+/// Errors: [`NotRemoved`]; or that it could not even be put aside.
 pub fn remove(path: &Path, within: Duration) -> Result<(), NotRemoved> {
     let Err(why) = Removal::of(path, Instant::now() + within) else {
         return Ok(());
@@ -48,9 +46,6 @@ pub fn remove(path: &Path, within: Duration) -> Result<(), NotRemoved> {
 }
 
 /// Gives it a name that begins with a dot, in the same directory. Takes no longer however much is in it.
-///
-/// # Errors
-/// When it cannot be renamed.
 pub fn put_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 0..ASIDE {

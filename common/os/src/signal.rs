@@ -20,9 +20,6 @@ const WATCHED: [i32; 5] = [
 
 impl Signals {
     /// Blocks them for good; what is started has to undo that.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
     pub fn block() -> io::Result<Self> {
         let set = block(WATCHED)?;
         // SAFETY: the set is initialised; the descriptor that comes back is new.
@@ -66,18 +63,12 @@ impl Signals {
 }
 
 /// Blocks these for this thread and those it will start.
-///
-/// # Errors
-/// None that a valid set can cause.
 pub fn block(signals: impl IntoIterator<Item = i32>) -> io::Result<libc::sigset_t> {
     let set = set(signals);
     mask(libc::SIG_BLOCK, &set).map(|()| set)
 }
 
 /// Blocks none any more: for a child, before it becomes another program, which would inherit the mask.
-///
-/// # Errors
-/// None that a valid set can cause.
 pub fn unblock_all() -> io::Result<()> {
     mask(libc::SIG_SETMASK, &set([]))
 }

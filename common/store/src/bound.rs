@@ -29,9 +29,7 @@ pub async fn bound_nodes(db: &Db) -> Result<Vec<BoundNode>, StoreError> {
 }
 
 /// Only `login` acts for the node from now on, and for no other.
-///
-/// # Errors
-/// There is no such login for agents, it has another node, or the node's agent is connected with another one.
+/// Errors: There is no such login for agents, it has another node, or the node's agent is connected with another one.
 pub async fn bind_node(db: &Db, address: &str, login: &str, by: &str) -> Result<(), StoreError> {
     let _: Option<Value> = db
         .row(
@@ -48,8 +46,7 @@ pub async fn unbind_node(db: &Db, address: &str) -> Result<bool, StoreError> {
     Ok(was.is_some())
 }
 
-/// # Errors
-/// This connection's login may not act for the node: `Forbidden`, with a sentence that says why.
+/// Errors: This connection's login may not act for the node: `Forbidden`, with a sentence that says why.
 pub async fn may_act_as(db: &Db, address: &str) -> Result<(), StoreError> {
     let row: Option<(Option<String>,)> = db.row(stmt!("why_not_as"), &[(&address, Type::TEXT)]).await?;
     match row.and_then(|(why,)| why) {

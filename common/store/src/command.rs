@@ -23,9 +23,6 @@ impl Drop for Group {
 
 /// What the shell command prints, without the newline at its end. It is run as PostgreSQL runs its own commands
 /// (`ssl_passphrase_command`), gets nothing of Farmhand's settings, and is killed with all that it started after `limit`.
-///
-/// # Errors
-/// What it did instead, never repeating what it printed.
 pub(crate) async fn output(
     line: &str,
     environment: &[(&str, &str)],

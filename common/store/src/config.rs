@@ -69,17 +69,13 @@ impl DbConfig {
     /// Servers that are not on this machine are reached by TLS with the host's name verified unless the
     /// string says `sslmode=disable`; `sslmode=prefer` is refused. Without TLS no password leaves this machine in any
     /// form from which it could be guessed.
-    ///
-    /// # Errors
-    /// `StoreError::Config` says what is wrong with the string, never repeating a password.
+    /// Errors: `StoreError::Config` says what is wrong with the string, never repeating a password.
     pub fn from_url(url: &str, password: PasswordIn) -> Result<Self, StoreError> {
         Self::of(url, password, Login::Own)
     }
 
     /// The same for any of an agent's logins; the password of each has variables of its own.
-    ///
-    /// # Errors
-    /// As [`Self::from_url`].
+    /// Errors: As [`Self::from_url`].
     pub fn for_login(url: &str, login: Login) -> Result<Self, StoreError> {
         Self::of(url, PasswordIn::Allowed, login)
     }

@@ -54,17 +54,12 @@ impl Epoch {
     }
 }
 
-/// # Errors
-/// The database is away or denies it.
 pub async fn newest(db: &Db) -> Result<Epoch, StoreError> {
     db.one(stmt!("epoch"), &[]).await
 }
 
 /// Closes claims with a new epoch after the one of this `id`, whose number is above `floor` too. The caller must own the
 /// schema. None when that is not the newest any more.
-///
-/// # Errors
-/// The database is away or denies it.
 pub async fn bump(db: &Db, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>, StoreError> {
     // On a logical replica the sequences may be behind their rows. The bump writes a row of the audit before any agent has raised them.
     raise_sequences(db, 0).await?;

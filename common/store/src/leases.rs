@@ -24,8 +24,7 @@ pub enum Asked {
     Closed,
 }
 
-/// # Errors
-/// The database is away or denies it; or the lease is another login's, or its TTL cannot be.
+/// Errors: The database is away or denies it; or the lease is another login's, or its TTL cannot be.
 pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> Result<Asked, StoreError> {
     #[derive(Deserialize)]
     struct Row {
@@ -57,17 +56,11 @@ pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> 
 }
 
 /// False: it is no longer the caller's.
-///
-/// # Errors
-/// The database is away or denies it.
 pub async fn renew(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
     own(db, stmt!("lease_renew"), name, fence).await
 }
 
 /// False: it was no longer the caller's.
-///
-/// # Errors
-/// The database is away or denies it.
 pub async fn release(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
     own(db, stmt!("lease_release"), name, fence).await
 }
@@ -83,9 +76,6 @@ pub struct LeftBehind {
 
 /// Frees a name for the runs that wait for it, where its lease still shows `seen`. Only after it was seen unchanged for as long
 /// as it takes to challenge it.
-///
-/// # Errors
-/// The database is away or denies it.
 pub async fn free(db: &Db, name: &str, seen: &str) -> Result<Option<LeftBehind>, StoreError> {
     db.row(stmt!("lease_free"), &[(&name, Type::TEXT), (&seen, Type::TEXT)])
         .await

@@ -29,9 +29,7 @@ impl Login {
 }
 
 /// Whether `db`, which is logged in as `of`, is on the database of `farm` and may do what it is for, and nothing else.
-///
-/// # Errors
-/// `NotReady` says what is wrong with it; else the database is away.
+/// Errors: `NotReady` says what is wrong with it; else the database is away.
 pub async fn check(farm: &Db, db: &Db, of: Login) -> Result<(), StoreError> {
     #[derive(Deserialize)]
     struct Rights {

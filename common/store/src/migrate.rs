@@ -23,17 +23,13 @@ pub const ENCODING: &str = "UTF8";
 /// Brings the schema to this binary's version and returns what was applied now. Several at once wait
 /// for each other; each step is one transaction, so that an interrupted migration is simply repeated. A step that does not
 /// get a lock at once is repeated, too: whoever asks for the same table waits behind it, and renewals must not wait long.
-///
-/// # Errors
-/// The database is away, denies it, is of a newer version, or a step fails.
+/// Errors: The database is away, denies it, is of a newer version, or a step fails.
 pub async fn migrate(config: &DbConfig) -> Result<Vec<Applied>, StoreError> {
     migrate_roles(config, None).await.map(|(done, _)| done)
 }
 
 /// `migrate`, and what became of the roles, whose names begin with `prefix`: with that of before when none is given.
-///
-/// # Errors
-/// As [`migrate`], and for a prefix that cannot begin a role's name.
+/// Errors: As [`migrate`], and for a prefix that cannot begin a role's name.
 pub async fn migrate_roles(
     config: &DbConfig,
     prefix: Option<&str>,

@@ -67,8 +67,7 @@ impl Extra {
         }
     }
 
-    /// # Errors
-    /// For half of a client certificate, and where every certificate that anybody can buy would do.
+    /// Errors: For half of a client certificate, and where every certificate that anybody can buy would do.
     pub(crate) fn tls_files(&self, secured: Secured) -> Result<TlsFiles, StoreError> {
         let of = |given: &Option<String>, variable: &str| {
             given

@@ -85,9 +85,6 @@ impl Password {
     }
 
     /// The source for `pg`, which gets a password that the environment holds. `passfile` is the URL's own.
-    ///
-    /// # Errors
-    /// A file that was named and cannot be used.
     pub(crate) fn find(
         pg: &mut tokio_postgres::Config,
         passfile: Option<PathBuf>,
@@ -153,9 +150,6 @@ impl Password {
 
     /// The password of this moment for the one server of `pg`, where that has not got it already; a command has `limit` to
     /// print it.
-    ///
-    /// # Errors
-    /// What the command did instead.
     pub(crate) async fn now(
         &self,
         pg: &tokio_postgres::Config,

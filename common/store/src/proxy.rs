@@ -43,9 +43,6 @@ pub struct Network {
 
 impl Network {
     /// Reads `10.0.0.5`, `10.0.0.0/24` or `2001:db8::/64`.
-    ///
-    /// # Errors
-    /// What is wrong, in a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, bits) = text
             .split_once('/')

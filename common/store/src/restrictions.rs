@@ -27,9 +27,7 @@ pub async fn restrictions(db: &Db) -> Result<Vec<Restriction>, StoreError> {
 }
 
 /// Restricts a login to these jobs, in place of those of before.
-///
-/// # Errors
-/// `Refused` for a login that is not there or that cannot be restricted.
+/// Errors: `Refused` for a login that is not there or that cannot be restricted.
 pub async fn restrict(db: &Db, login: &str, jobs: &[String], by: &str) -> Result<(), StoreError> {
     let _: Vec<Value> = db
         .rows(
@@ -69,9 +67,7 @@ pub enum About<'a> {
 }
 
 /// Refuses what the login, or the token that it acts for, is not allowed.
-///
-/// # Errors
-/// `Restricted`.
+/// Errors: `Restricted`.
 pub async fn allow(db: &Db, about: About<'_>) -> Result<(), StoreError> {
     let (job, run, shared) = match about {
         About::Job(job) => (Some(job), None, None),
@@ -104,9 +100,6 @@ pub fn covers(jobs: &[String], job: &str) -> bool {
 }
 
 /// Names of jobs as a restriction has them: a name, or how names begin and a `*` behind.
-///
-/// # Errors
-/// What to write instead.
 pub fn pattern(text: &str) -> Result<String, String> {
     let name = text.strip_suffix('*').unwrap_or(text);
     if name.is_empty() || name.contains('*') || name.chars().any(char::is_control) {

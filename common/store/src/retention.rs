@@ -13,9 +13,7 @@ const AUDIT_DAYS: i32 = 396;
 
 /// Forgets what is older than that. Partitions first, which is quick; then sets of 10,000 rows, each a transaction of its
 /// own, for as long as `budget` at the most: what is left then is left to the next call.
-///
-/// # Errors
-/// The first step's that failed; the others were done all the same.
+/// Errors: The first step's that failed; the others were done all the same.
 pub async fn forget(db: &Db, kept: Retention, budget: Duration) -> Result<(), StoreError> {
     let (until, days) = (Instant::now() + budget, kept.runs);
     let steps = [

@@ -65,9 +65,7 @@ struct Owner {
 
 /// The role to migrate as, when it is another than the one that is logged in: the schema's owner, or before there is
 /// a schema the database's, if that is the farm's owner role and the login may act as it.
-///
-/// # Errors
-/// The schema is another's, and the login may not act as that role.
+/// Errors: The schema is another's, and the login may not act as that role.
 pub(super) async fn owner_to_be(tx: &mut Transaction, prefix: &str) -> Result<Option<String>, StoreError> {
     let owner = format!("{prefix}_owner");
     let found: Option<Owner> = tx.row(stmt!("roles_owner"), &[(&owner, Type::TEXT)]).await?;

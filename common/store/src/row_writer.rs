@@ -58,9 +58,6 @@ pub struct RowWriter {
 impl RowWriter {
     /// Writes all that is ready, job by job in turn, with the login of `rows`; notes are read with that of `db`. Returns how long
     /// until there is more; None: nothing waits.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn run_once(&mut self, db: &Db, rows: &Db) -> Result<Option<Duration>, StoreError> {
         loop {
             let (mut visited, mut done) = (Vec::new(), false);

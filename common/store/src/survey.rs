@@ -82,16 +82,13 @@ pub struct Rights {
     pub open_schemas: Vec<String>,
 }
 
-/// # Errors
-/// The database is away or denies it, or has no Farmhand schema.
+/// Errors: The database is away or denies it, or has no Farmhand schema.
 pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
     let kinds = &KINDS[..];
     db.one(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)])
         .await
 }
 
-/// # Errors
-/// The database is away or denies it.
 pub async fn server(db: &Db) -> Result<Server, StoreError> {
     let server: Server = db.one(stmt!("survey_server"), &[]).await?;
     let oldest_snapshot = db.row(stmt!("oldest_snapshot"), &[]).await?;
@@ -121,25 +118,18 @@ pub struct Role {
 }
 
 /// Asks a server that may be a standby; see [`DbConfig::of_any_kind`](super::DbConfig::of_any_kind).
-///
-/// # Errors
-/// It is away or denies it.
 pub async fn role(db: &Db) -> Result<Role, StoreError> {
     db.one(stmt!("survey_role"), &[]).await
 }
 
 /// Which server process answers this connection. When two open connections get the same, a pooler lends it to one
 /// transaction after the other.
-///
-/// # Errors
-/// The database is away or denies it.
 pub async fn backend(db: &Db) -> Result<i32, StoreError> {
     let (pid,): (i32,) = db.one(stmt!("survey_backend"), &[]).await?;
     Ok(pid)
 }
 
-/// # Errors
-/// The database is away or denies it, or has no Farmhand schema.
+/// Errors: The database is away or denies it, or has no Farmhand schema.
 pub async fn farm(db: &Db) -> Result<Farm, StoreError> {
     db.one(stmt!("survey_farm"), &[]).await
 }

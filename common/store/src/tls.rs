@@ -36,9 +36,6 @@ pub(crate) struct Tls {
 impl Tls {
     /// Trusts the given root alone, else the system's roots, else Mozilla's, and shows the client's certificate where there
     /// is one.
-    ///
-    /// # Errors
-    /// For a file that was named and cannot be used.
     pub(crate) fn new(files: TlsFiles, name: bool) -> Result<Self, StoreError> {
         let last = Mutex::new(connector(&files, name, None)?);
         Ok(Self { files, name, last })
@@ -120,9 +117,6 @@ impl ServerCertVerifier for Chain {
 }
 
 /// TLS to others than the database: with `SSL_CERT_FILE`, else the system's roots, else Mozilla's.
-///
-/// # Errors
-/// For a file of certificates that cannot be read.
 pub fn outgoing() -> Result<ClientConfig, StoreError> {
     client(trusted(None, None)?, true, None)
 }

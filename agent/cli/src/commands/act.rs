@@ -13,9 +13,6 @@ pub(super) async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
 }
 
 /// Does it; with a key, once.
-///
-/// # Errors
-/// As the action.
 pub(super) async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, Failure> {
     let by = By {
         who: &who(),

@@ -47,9 +47,7 @@ pub(super) struct Chosen {
 impl Chosen {
     /// The choice, and the numbers of its runs once they are confirmed, with `firing` those of all runs that were made with
     /// them; none when nothing matches.
-    ///
-    /// # Errors
-    /// 3 for a job that never was, 4 when it is not confirmed.
+    /// Errors: 3 for a job that never was, 4 when it is not confirmed.
     pub(super) async fn confirmed(
         &self,
         db: &Db,

@@ -19,26 +19,20 @@ pub(crate) struct DatabaseArgs {
 
 impl DatabaseArgs {
     /// The URL from the flag or the environment.
-    ///
-    /// # Errors
-    /// Exit code 2 when there is none, or when it would show a password to everyone on the machine.
+    /// Errors: Exit code 2 when there is none, or when it would show a password to everyone on the machine.
     pub(crate) fn url(&self) -> Result<String, Failure> {
         url(self.database_url.as_deref(), &settings::environment(), None).map_err(Failure::usage)
     }
 
     /// The strict form of the URL.
-    ///
-    /// # Errors
-    /// As [`Self::url`], and when the URL cannot be used.
+    /// Errors: As [`Self::url`], and when the URL cannot be used.
     pub(crate) fn config(&self) -> Result<DbConfig, Failure> {
         let config = DbConfig::from_url(&self.url()?, PasswordIn::Allowed)?;
         Ok(config.with_application_name("farmhand cli").with_listen(false))
     }
 
     /// A database whose schema this binary knows. Asks for a password on a terminal when one is missing.
-    ///
-    /// # Errors
-    /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
+    /// Errors: 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
     pub(crate) async fn connect(&self) -> Result<Db, Failure> {
         with_password(self.config()?, Asker::Person, Db::connect).await
     }
@@ -67,9 +61,6 @@ pub(crate) fn located(error: StoreError, asker: Asker, config: &DbConfig) -> Fai
 }
 
 /// Flag, then `FARMHAND_DATABASE_URL`, then `DATABASE_URL`, then systemd's credential, then the file.
-///
-/// # Errors
-/// What is wrong, with what to do.
 pub(super) fn url(
     flag: Option<&str>,
     env: &BTreeMap<String, String>,
@@ -91,9 +82,6 @@ pub(super) fn url(
 }
 
 /// The URL of a flag.
-///
-/// # Errors
-/// It holds a password.
 pub(crate) fn without_password(url: &str, flag: &str, variable: &str) -> Result<String, String> {
     if has_password(url) {
         return Err(format!(

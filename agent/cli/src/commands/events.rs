@@ -111,8 +111,7 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     go_on(db, filter, newest_id, seen, as_json).await
 }
 
-/// # Errors
-/// When nothing writes such events. The audit has more: `changed_` and the name of each table that is watched.
+/// Errors: When nothing writes such events. The audit has more: `changed_` and the name of each table that is watched.
 fn known(kind: &str, in_audit: bool) -> Result<(), Failure> {
     if EventKind::ALL.iter().any(|known| known.as_str() == kind) || in_audit && kind.starts_with("changed_") {
         return Ok(());

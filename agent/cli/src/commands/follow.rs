@@ -38,9 +38,7 @@ impl Follow {
 }
 
 /// Names a run that was just submitted, and waits for it if asked to.
-///
-/// # Errors
-/// When the database answers with an error; one that is away is waited for.
+/// Errors: When the database answers with an error; one that is away is waited for.
 pub(super) async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcome {
     if !how.is_asked() {
         return out::done(as_json, &json!({"run_id": run_id}), &run_id.to_string());
@@ -126,9 +124,7 @@ async fn until_all_final(
 
 /// Looks until the run is final; with a printer, everything it wrote has then been printed. `seen` is how it was last
 /// seen.
-///
-/// # Errors
-/// 3 when there is no such run.
+/// Errors: 3 when there is no such run.
 pub(crate) async fn until_final(
     db: &Db,
     run_id: i64,

@@ -36,9 +36,6 @@ pub(super) struct EnvironmentArgs {
 
 impl EnvironmentArgs {
     /// What these files define.
-    ///
-    /// # Errors
-    /// Every mistake in them.
     pub(super) fn load(&self, sources: &[Source]) -> Result<Definitions, Mistakes> {
         let set: BTreeMap<String, String> = self.set.iter().cloned().collect();
         load_with(sources, &set, &self.prefix)
@@ -46,9 +43,6 @@ impl EnvironmentArgs {
 }
 
 /// The definitions of all files.
-///
-/// # Errors
-/// Files that cannot be read, and every mistake in them.
 pub(super) fn read_files(
     paths: &[PathBuf],
     environment: &EnvironmentArgs,
@@ -100,9 +94,6 @@ pub(super) fn unreadable(files: Vec<Unreadable>) -> Failure {
 }
 
 /// As [`read_all`].
-///
-/// # Errors
-/// All that cannot be read.
 pub(super) fn read_each(paths: &[PathBuf]) -> Result<Vec<Source>, Vec<Unreadable>> {
     let mut files = Vec::new();
     let mut unreadable = Vec::new();

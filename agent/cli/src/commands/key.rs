@@ -53,9 +53,7 @@ pub(super) fn run(args: &KeyArgs, as_json: bool) -> Outcome {
 }
 
 /// The key of a file.
-///
-/// # Errors
-/// 2 when it is none.
+/// Errors: 2 when it is none.
 pub(super) fn read(file: &std::path::Path) -> Result<PrivateKey, Failure> {
     PrivateKey::read(file).map_err(|why| {
         Failure::usage("the private key cannot be used")

@@ -125,9 +125,6 @@ impl Printer {
     }
 
     /// Prints what is there and has not been printed; says whether there was anything.
-    ///
-    /// # Errors
-    /// As the store.
     pub(super) async fn print(&mut self, db: &Db, row: &RunRow) -> Result<bool, StoreError> {
         let mut any = false;
         loop {

@@ -51,9 +51,7 @@ pub(crate) struct ListArgs {
 }
 
 /// The run that somebody means: a number, or a job's name for its newest run, or for that of a row.
-///
-/// # Errors
-/// 3 when there is no such job, or it has no run.
+/// Errors: 3 when there is no such job, or it has no run.
 pub(super) async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64, Failure> {
     match (text.parse(), key) {
         (Ok(run), None) => return Ok(run),

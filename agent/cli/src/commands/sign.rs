@@ -124,9 +124,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Adds to jobs the signatures that lie beside their files, and holds them against trusted keys.
-///
-/// # Errors
-/// 4 when a file has changed since it was signed, or, with keys asked for, a job is not signed by one of them.
+/// Errors: 4 when a file has changed since it was signed, or, with keys asked for, a job is not signed by one of them.
 pub(super) fn attach(jobs: &mut [Wanted], keys: Option<&Path>) -> Result<(), Failure> {
     definitions::attach(jobs, read)?;
     let here = Path::new(DEFAULT_FILE);

@@ -12,9 +12,6 @@ pub(crate) fn can_ask() -> bool {
 }
 
 /// Asks, and returns the line without its end.
-///
-/// # Errors
-/// When the terminal goes away.
 pub(super) fn ask(question: &str) -> Result<String, Failure> {
     let mut err = io::stderr().lock();
     err.write_all(question.as_bytes())?;
@@ -27,9 +24,6 @@ pub(super) fn ask(question: &str) -> Result<String, Failure> {
 }
 
 /// As [`ask`], without showing what is typed.
-///
-/// # Errors
-/// When the terminal cannot be told not to show it.
 pub(crate) fn ask_secret(question: &str) -> Result<String, Failure> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin).map_err(io::Error::from)?;
@@ -43,9 +37,7 @@ pub(crate) fn ask_secret(question: &str) -> Result<String, Failure> {
 }
 
 /// Asks on the terminal. Fails with `refused` unless the answer is yes, and with `unasked` when there is no terminal.
-///
-/// # Errors
-/// 4 when it is not agreed to.
+/// Errors: 4 when it is not agreed to.
 pub(super) fn agree(question: &str, refused: &str, unasked: Failure) -> Result<(), Failure> {
     if !can_ask() {
         return Err(unasked.why("there is no terminal to confirm it on"));
@@ -57,9 +49,7 @@ pub(super) fn agree(question: &str, refused: &str, unasked: Failure) -> Result<(
 }
 
 /// Has the name of what is at stake typed, or given with `--confirm` where there is no terminal.
-///
-/// # Errors
-/// 4 when it is not confirmed.
+/// Errors: 4 when it is not confirmed.
 pub(super) fn confirm(danger: &str, name: &str, given: Option<&str>) -> Result<(), Failure> {
     let typed = match given {
         Some(given) => given.to_owned(),

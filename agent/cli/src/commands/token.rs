@@ -112,9 +112,7 @@ pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
 }
 
 /// Makes a token; the text is nowhere but in the answer.
-///
-/// # Errors
-/// 4 when a good token has the name.
+/// Errors: 4 when a good token has the name.
 pub(super) async fn create(
     db: &Db,
     name: &str,

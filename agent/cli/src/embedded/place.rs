@@ -29,9 +29,7 @@ pub struct Place {
 impl Place {
     /// Makes the data's directory. `dir` exists; the data lies below `dir/postgres`, or behind a link of that name
     /// when the server's user may not pass through the directories above (`/root` for instance).
-    ///
-    /// # Errors
-    /// No user to run PostgreSQL as; a directory that is not ours where ours should be; I/O.
+    /// Errors: No user to run PostgreSQL as; a directory that is not ours where ours should be; I/O.
     pub fn prepare(dir: &Path) -> Result<Self, EmbeddedError> {
         let dir = dir.canonicalize().map_err(at(dir.display().to_string()))?;
         let user = geteuid().is_root().then(postgres_user).transpose()?;

@@ -31,9 +31,7 @@ impl Embedded {
     /// Starts the server in its place, with the data that is there or new data, and waits until it answers.
     ///
     /// It gets SIGINT, its fast shutdown, should this process die without stopping it.
-    ///
-    /// # Errors
-    /// See [`EmbeddedError`]; nothing is left running.
+    /// Errors: See [`EmbeddedError`]; nothing is left running.
     pub fn start(place: Place) -> Result<Self, EmbeddedError> {
         let programs = programs::find(&place.data)?;
         wait_for_leftovers(&place.data)?;

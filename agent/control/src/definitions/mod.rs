@@ -123,9 +123,6 @@ impl Request {
 
 impl Present {
     /// What there is now.
-    ///
-    /// # Errors
-    /// As the store.
     pub async fn read(db: &Db) -> Result<Self, Refusal> {
         Ok(Self {
             only: restrictions::own(db).await?,
@@ -134,9 +131,6 @@ impl Present {
     }
 
     /// What only files and stored jobs together show: who triggers whom.
-    ///
-    /// # Errors
-    /// Unknown parents and circles.
     pub fn check_triggers(
         &self,
         sources: &[Source],
@@ -148,9 +142,7 @@ impl Present {
     }
 
     /// Compares files with what there is.
-    ///
-    /// # Errors
-    /// As the store; 4 for what another source defines or needs.
+    /// Errors: As the store; 4 for what another source defines or needs.
     pub async fn plan(self, db: &Db, mut wanted: Files, request: Request) -> Result<Plan, Refusal> {
         wanted.belong_to(|file| request.source_of(file));
         let scope = request.scope(&self);
@@ -202,9 +194,7 @@ impl Plan {
     }
 
     /// What the database would refuse of who is restricted, for a plan that shows it.
-    ///
-    /// # Errors
-    /// `Restricted`, for another's job and for what all share.
+    /// Errors: `Restricted`, for another's job and for what all share.
     pub async fn check_allowed(&self, db: &Db) -> Result<(), StoreError> {
         let touched = || self.steps().filter(|step| step.change != Change::Unchanged);
         let jobs: Vec<&str> = (touched().filter(|step| matches!(step.of, Of::JobId(_))))
@@ -221,9 +211,6 @@ impl Plan {
     }
 
     /// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
-    ///
-    /// # Errors
-    /// The database's.
     pub async fn check_tables(&self, db: &Db) -> Result<Tables, StoreError> {
         let (mut warnings, mut refusal) = (Vec::new(), None);
         for job in &self.wanted.jobs {
@@ -283,9 +270,6 @@ impl Plan {
     }
 
     /// Does it, in one transaction, and notes what became of the runs of deleted jobs.
-    ///
-    /// # Errors
-    /// As [`store`].
     pub async fn apply(&mut self, db: &Db, by: &str) -> Result<(), Refusal> {
         let applied = store(db, &self.wanted.jobs, Some(&self.wanted), self.scope(), by).await?;
         let left: BTreeMap<&str, Left> = (applied.iter())

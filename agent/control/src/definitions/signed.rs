@@ -14,9 +14,6 @@ use crate::Refusal;
 pub type Signatures = BTreeMap<String, (Document, Signed)>;
 
 /// The signatures in a FILE.sig, which `name` is of.
-///
-/// # Errors
-/// For a line that is not one.
 pub fn parse(name: &str, text: &str) -> Result<Signatures, Refusal> {
     trust::parse_signatures(text).map_err(|(line, why)| {
         Refusal::usage(format!("{name} line {line} is not a valid signature")).why(why)
@@ -24,9 +21,7 @@ pub fn parse(name: &str, text: &str) -> Result<Signatures, Refusal> {
 }
 
 /// Adds to jobs the signatures of their files, which `read` finds. Before they belong to a name.
-///
-/// # Errors
-/// 4 when a file has changed since it was signed, or only some of its jobs are signed; what `read` says.
+/// Errors: 4 when a file has changed since it was signed, or only some of its jobs are signed; what `read` says.
 pub fn attach<E: From<Refusal>>(
     jobs: &mut [Wanted],
     read: impl Fn(&str) -> Result<Signatures, E>,
@@ -64,9 +59,7 @@ pub fn untrusted<'a>(jobs: &'a [Wanted], trusted: &Trust) -> impl Iterator<Item 
 }
 
 /// Refuses the first of them.
-///
-/// # Errors
-/// 4 for a job that one of the keys did not sign.
+/// Errors: 4 for a job that one of the keys did not sign.
 pub fn must_be_trusted(jobs: &[Wanted], trusted: &Trust) -> Result<(), Refusal> {
     match untrusted(jobs, trusted).next() {
         None => Ok(()),

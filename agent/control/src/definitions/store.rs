@@ -13,9 +13,7 @@ use crate::{Refusal, due_now};
 
 /// Applies in one transaction and says what became of each job, with the pools and targets of the files when there are files, firing first what is
 /// overdue under the present definitions.
-///
-/// # Errors
-/// 4 for a pool or target that is not there, or a pool that would go while runs use it.
+/// Errors: 4 for a pool or target that is not there, or a pool that would go while runs use it.
 pub async fn store(
     db: &Db,
     wanted: &[Wanted],

@@ -7,9 +7,6 @@ use farmhand_core::document::{Mistakes, Source};
 use farmhand_store::jobs::{Listed, Scope};
 
 /// What only files and stored jobs together show: who triggers whom.
-///
-/// # Errors
-/// Unknown parents and circles.
 pub(super) fn check(
     sources: &[Source],
     jobs: &[JobDefinition],

@@ -236,9 +236,7 @@ impl Reporter {
     }
 
     /// Hands on what was collected.
-    ///
-    /// # Errors
-    /// When stdout takes no more, or took no more since the last call.
+    /// Errors: When stdout takes no more, or took no more since the last call.
     pub fn flush(&mut self) -> io::Result<()> {
         self.hand_on();
         self.failed.take().map_or(Ok(()), Err)

@@ -14,9 +14,7 @@ const MOST: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Puts what the command prints in place of the script's text.
-///
-/// # Errors
-/// When it cannot be run, fails, prints something else, or does not come to its end.
+/// Errors: When it cannot be run, fails, prints something else, or does not come to its end.
 pub(super) fn extract(command: &str, script: &mut Script) -> Result<(), String> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", &format!("{command} \"$@\""), "farmhand", &script.path])

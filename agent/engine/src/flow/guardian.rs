@@ -58,9 +58,6 @@ impl Guardian {
     /// Forks it. It keeps nothing of the engine's but the line between them and the lock. In the end it deletes the
     /// directory's memory, which nothing else would.
     ///
-    /// # Errors
-    /// When there are no processes or descriptors left.
-    ///
     /// # Safety
     /// This process must have one thread.
     pub unsafe fn start(dir: &RunDir, spared: Spared, locks: &Locks) -> io::Result<Self> {

@@ -41,9 +41,7 @@ pub enum LoadError {
 }
 
 /// Reads all tasks, and what its author may have meant otherwise.
-///
-/// # Errors
-/// What cannot be read or understood, or that there is nothing to do.
+/// Errors: What cannot be read or understood, or that there is nothing to do.
 pub fn load(source: &Source, selection: &Selection) -> Result<(Vec<Task>, Vec<Malformed>), LoadError> {
     let mut found = match &source.path {
         Some(path) if path.is_dir() => directory(path)?,

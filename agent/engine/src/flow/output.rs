@@ -30,9 +30,6 @@ pub(crate) struct Output {
 
 impl Output {
     /// `file` is open for reading and appending.
-    ///
-    /// # Errors
-    /// When its length cannot be told.
     pub(crate) fn new(file: File) -> io::Result<Self> {
         let read = file.metadata()?.len();
         Ok(Self {

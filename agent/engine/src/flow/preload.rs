@@ -85,9 +85,6 @@ struct Shell {
 
 impl Preload {
     /// Loads the library.
-    ///
-    /// # Errors
-    /// When it cannot be read, or the shell ends in it.
     pub fn start(library: &Path, dir: PathBuf, spawner: &Spawner) -> Result<Self, PreloadError> {
         let failed = |why: String| PreloadError {
             library: library.to_owned(),
@@ -146,9 +143,7 @@ impl Preload {
     }
 
     /// Runs a text in a subshell with a process group of its own; its number.
-    ///
-    /// # Errors
-    /// When the shell does not answer; it is gone then, see [`Self::lose`].
+    /// Errors: When the shell does not answer; it is gone then, see [`Self::lose`].
     pub fn run(&mut self, text: &str, spawner: &Spawner) -> io::Result<i32> {
         if self.shell.is_none() {
             self.load(spawner).map_err(io::Error::other)?;
@@ -159,9 +154,7 @@ impl Preload {
     }
 
     /// The exit code of one that has ended, as a shell says it.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
+    /// Errors: As [`Self::run`].
     pub fn exit_code(&mut self, pid: i32) -> io::Result<i32> {
         self.ask(&format!("w {pid}"), &format!("e {pid}"))
     }

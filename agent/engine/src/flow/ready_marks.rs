@@ -19,9 +19,6 @@ pub struct Request {
 }
 
 /// Puts a request before the engine.
-///
-/// # Errors
-/// When the directory cannot be written to.
 pub fn put(deps: &Path, request: &Request) -> io::Result<()> {
     let dir = deps.join(".mark");
     let id = uuid::Uuid::new_v4().simple().to_string();

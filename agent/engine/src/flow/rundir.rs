@@ -70,9 +70,7 @@ impl RunDir {
 
     /// Makes a new one, or takes the given one over from an engine that is gone; whoever waits for that
     /// one's tasks is woken and told `engine-lost`. `resume` keeps its record.
-    ///
-    /// # Errors
-    /// When it cannot be made (no space, read-only) or a living engine uses it; and when its record is of the other direction:
+    /// Errors: When it cannot be made (no space, read-only) or a living engine uses it; and when its record is of the other direction:
     /// what was started has not been stopped.
     pub fn prepare(given: Option<&Path>, resume: bool, direction: Direction) -> Result<Self, RunDirError> {
         let (path, temporary) = match given {
@@ -172,25 +170,16 @@ impl RunDir {
     }
 
     /// The file a task's output goes to; further tries add to it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn log(&self, task: &str) -> io::Result<File> {
         open(&self.log_path(task))
     }
 
     /// Writes down that a task ended.
-    ///
-    /// # Errors
-    /// When there is no space.
     pub(crate) fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
         self.record.add(end)
     }
 
     /// The tasks that the record says succeeded. A line that a crash cut short counts for nothing.
-    ///
-    /// # Errors
-    /// When the record cannot be read.
     pub fn finished(&self) -> io::Result<BTreeSet<String>> {
         let mut finished = BTreeSet::new();
         for line in BufReader::new(File::open(self.path.join("record"))?).split(b'\n') {

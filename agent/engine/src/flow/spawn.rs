@@ -19,9 +19,6 @@ pub struct Spawner {
 
 impl Spawner {
     /// Hands on this process's own environment, with `set` in it.
-    ///
-    /// # Errors
-    /// When there is no `/dev/null`.
     pub fn new(set: &[(&str, OsString)]) -> io::Result<Self> {
         let replaced =
             |name: &OsString| name == "FARMHAND_TASK" || set.iter().any(|(n, _)| *n == name.as_os_str());
@@ -40,9 +37,6 @@ impl Spawner {
 
     /// Starts a program in a process group of its own, with its output going to `output`. A file that is
     /// neither a binary nor names its interpreter goes to /bin/sh, as shells have it. `descriptors` as below.
-    ///
-    /// # Errors
-    /// What execve said.
     pub fn spawn(
         &self,
         argv: &[CString],
@@ -62,9 +56,6 @@ impl Spawner {
 
     /// Of that program alone, with further descriptors: what is open here under the first number is that under the
     /// second.
-    ///
-    /// # Errors
-    /// What execve said.
     pub(crate) fn spawn_with(
         &self,
         argv: &[CString],
@@ -81,9 +72,6 @@ impl Spawner {
     }
 
     /// Starts a shell as the leader of a session whose terminal is `terminal`, with further descriptors.
-    ///
-    /// # Errors
-    /// What execve said.
     pub(crate) fn spawn_leader(
         &self,
         argv: &[CString],

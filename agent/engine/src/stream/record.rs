@@ -26,8 +26,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// # Errors
-    /// When it cannot be made (no space, read-only).
     pub(super) fn make(run_dir: &Path) -> io::Result<Self> {
         let dir = run_dir.join(DIR);
         DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
@@ -35,16 +33,11 @@ impl Place {
         Ok(Self { dir, record })
     }
 
-    /// # Errors
-    /// When there is no space.
     pub(super) fn write(&mut self, end: &ItemEnd) -> io::Result<()> {
         self.record.add(end)
     }
 
     /// An empty file for the output of a worker; whoever still writes to the one before writes to nobody.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub(super) fn output(&self, worker: usize) -> io::Result<File> {
         let path = self.dir.join(format!("output.{worker}"));
         if_there(std::fs::remove_file(&path))?;

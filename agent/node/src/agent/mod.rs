@@ -67,9 +67,7 @@ pub struct Served {
 pub type Serve = Box<dyn FnOnce(Served) + Send>;
 
 /// Runs one agent until it is told to leave. `rows_database` is the login for users' tables, where there is one. `reload` reads the configuration again on SIGHUP.
-///
-/// # Errors
-/// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
+/// Errors: What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
 /// unusable state directory. A database that is merely away is waited for.
 pub async fn run(
     config: AgentConfig,

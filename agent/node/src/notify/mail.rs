@@ -7,9 +7,6 @@ use mail_builder::headers::raw::Raw;
 use serde_json::Value;
 
 /// The mail, header and body.
-///
-/// # Errors
-/// Never: memory takes all of it.
 pub(crate) fn compose(
     delivery: &Delivery,
     from: &str,

@@ -13,9 +13,6 @@ use farmhand_warden_client::helper::{self, Purpose};
 const MOST: u64 = 16 * 1024;
 
 /// A small text file that the agent's own configuration names.
-///
-/// # Errors
-/// Why it cannot be read; never what is in it.
 pub(super) fn read(file: &Path, of: Purpose) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     match std::fs::metadata(file) {
@@ -49,9 +46,6 @@ fn entry(dir: &Path, name: &str) -> Result<String, String> {
 }
 
 /// The URL and the further headers of a target's webhook.
-///
-/// # Errors
-/// A sentence for people, without any secret.
 pub(crate) fn webhook(
     dir: &Path,
     spec: &TargetSpec,

@@ -93,9 +93,6 @@ impl<T> Follower<T> {
     }
 
     /// Ends that are not in the database yet; empty when there is nothing new.
-    ///
-    /// # Errors
-    /// When the record is there and cannot be read.
     pub(super) fn pending(&mut self) -> io::Result<&[T]> {
         if self.pending.is_empty() {
             self.read_on()?;

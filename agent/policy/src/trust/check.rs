@@ -39,8 +39,7 @@ impl Trust {
         }
     }
 
-    /// # Errors
-    /// What is wrong with the file, or with who could change it.
+    /// Errors: What is wrong with the file, or with who could change it.
     pub fn read(path: &Path) -> Result<Trust, String> {
         let wrong = |why: String| format!("the trusted keys {} cannot be used: {why}", path.display());
         let text = crate::root_owned::read_trusted(path).map_err(wrong)?;
@@ -51,9 +50,6 @@ impl Trust {
     }
 
     /// The definition that is vouched for; `None` where no signature is asked for.
-    ///
-    /// # Errors
-    /// Why it must not be executed.
     pub fn check(&self, signed: Option<&Signed>) -> Result<Option<Vouched>, Refused> {
         let (file, keys) = match self {
             Trust::Off => return Ok(None),
@@ -86,8 +82,7 @@ impl Trust {
 }
 
 impl Vouched {
-    /// # Errors
-    /// When it is not for this job, or the database says something else about it.
+    /// Errors: When it is not for this job, or the database says something else about it.
     pub fn fits(&self, job: &str, stored: &serde_json::Value) -> Result<(), Refused> {
         if self.job != job {
             return Err(Refused::OtherJob {

@@ -24,8 +24,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// # Errors
-    /// When the definition cannot be written as JSON.
     pub fn new(job: &str, serial: u64, spec: &JobSpec) -> Result<Self, String> {
         Ok(Self {
             job: job.to_owned(),
@@ -35,9 +33,7 @@ impl Document {
     }
 
     /// The text that is signed, in one line.
-    ///
-    /// # Errors
-    /// When it is longer than 4 MiB.
+    /// Errors: When it is longer than 4 MiB.
     pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string(self).map_err(|e| e.to_string())?;
         match text.len() {
@@ -46,8 +42,6 @@ impl Document {
         }
     }
 
-    /// # Errors
-    /// What is wrong with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("it has {} bytes; {LONGEST} are the most", text.len()));
@@ -62,9 +56,6 @@ impl Document {
 }
 
 /// The content of a FILE.sig, by job.
-///
-/// # Errors
-/// Its first line that is not one, and why.
 pub fn parse_signatures(text: &str) -> Result<BTreeMap<String, (Document, Signed)>, (usize, String)> {
     let mut found = BTreeMap::new();
     for (line, nth) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {

@@ -70,9 +70,6 @@ impl PublicKey {
 }
 
 /// The name of a key: what people recognise it by, in one word.
-///
-/// # Errors
-/// When it is none.
 pub fn named(name: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(good) {
@@ -84,9 +81,6 @@ pub fn named(name: &str) -> Result<String, String> {
 }
 
 /// The keys of a list: one to a line; empty lines and lines that begin with # say nothing.
-///
-/// # Errors
-/// The first line that is wrong.
 pub fn list(text: &str) -> Result<Vec<PublicKey>, String> {
     let mut keys = Vec::new();
     let mut names = BTreeSet::new();
@@ -119,9 +113,6 @@ impl std::fmt::Debug for PrivateKey {
 
 impl PrivateKey {
     /// Makes a key and its file, which must not exist; only its owner can read it.
-    ///
-    /// # Errors
-    /// When there is no randomness, or no file can be made.
     pub fn create(name: &str, path: &Path) -> Result<Self, String> {
         let name = named(name)?;
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
@@ -141,8 +132,7 @@ impl PrivateKey {
         Ok(Self { name, pair })
     }
 
-    /// # Errors
-    /// When the file is none of a private key, or others could read it.
+    /// Errors: When the file is none of a private key, or others could read it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let said = |e: std::io::Error| format!("{}: {e}", path.display());
         let wrong = |why: &str| format!("{}: {why}", path.display());

@@ -37,9 +37,7 @@ impl Seen {
     }
 
     /// Takes note of a serial that a trusted signature names. Kept on disk before it returns.
-    ///
-    /// # Errors
-    /// [`Refused::Older`] below the highest seen; [`Refused::Memory`] when it cannot be kept.
+    /// Errors: [`Refused::Older`] below the highest seen; [`Refused::Memory`] when it cannot be kept.
     pub fn note(&mut self, job: &str, serial: u64) -> Result<(), Refused> {
         let memory = |why: String| Refused::Memory { why };
         if job.is_empty() || job.contains(char::is_whitespace) {
@@ -59,9 +57,7 @@ impl Seen {
 
     /// Takes note of serials that trusted signatures name and of which nothing is executed now: lower ones, and those for
     /// which there is no room, are passed over.
-    ///
-    /// # Errors
-    /// [`Refused::Memory`] when they cannot be kept.
+    /// Errors: [`Refused::Memory`] when they cannot be kept.
     pub fn note_all(&mut self, serials: &[(String, u64)]) -> Result<(), Refused> {
         self.refresh()
             .map_err(|e| Refused::Memory { why: self.said(&e) })?;

@@ -32,9 +32,6 @@ pub(crate) struct ForPeople {
 
 impl Deadlines {
     /// Reads the definitions that are new or changed, and forgets those of jobs that are not among these.
-    ///
-    /// # Errors
-    /// The database's.
     pub async fn learn(&mut self, db: &Db, jobs: &[JobPoint]) -> Result<(), StoreError> {
         let shown: HashMap<&str, i64> = jobs.iter().map(|j| (j.job_id.as_str(), j.rev)).collect();
         self.known

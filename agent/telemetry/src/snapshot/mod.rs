@@ -96,9 +96,6 @@ impl Snapshots {
 
     /// Looks whose turn it is, and when it is ours and no earlier call is under way, reads the farm and exposes it. `watches`: this agent can look for missed
     /// deadlines, and does when that is its turn, too.
-    ///
-    /// # Errors
-    /// The database's. What was exposed stays until its time is over.
     pub async fn run_once(&self, db: &Db, watches: bool) -> Result<Option<Exposed>, StoreError> {
         let Ok(mut state) = self.state.try_lock() else {
             return Ok(None);

@@ -23,9 +23,6 @@ pub(super) struct SlowRuns(HashMap<String, (Option<Usual>, BootInstant)>);
 impl SlowRuns {
     /// Looks at what runs and writes down what takes longer than usual. Returns what is news. `ended`: something of what is
     /// written down is over.
-    ///
-    /// # Errors
-    /// The database's.
     pub(super) async fn look(
         &mut self,
         db: &Db,

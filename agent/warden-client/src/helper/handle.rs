@@ -145,9 +145,7 @@ impl Helper {
     }
 
     /// A connection to the living warden, or why there is none.
-    ///
-    /// # Errors
-    /// As for all requests: what the helper says, or that it is gone.
+    /// Errors: As for all requests: what the helper says, or that it is gone.
     pub async fn connect(&'static self) -> io::Result<LocatedWarden> {
         match self.ask_aside(Request::Connect, Some(ANSWER_WITHIN)).await? {
             (Reply::Connected, Some(stream)) => stream_of(stream).map(LocatedWarden::Living),
@@ -159,9 +157,6 @@ impl Helper {
     }
 
     /// A new warden, and a connection to it.
-    ///
-    /// # Errors
-    /// As for all requests, and when it does not come up.
     pub async fn start(
         &'static self,
         (serving, address): (Serving, String),
@@ -183,17 +178,11 @@ impl Helper {
     }
 
     /// SIGKILL for a warden that this agent has been connected to.
-    ///
-    /// # Errors
-    /// As for all requests.
     pub fn kill(&self, pid: i32) -> io::Result<()> {
         self.done(&Request::Kill { pid })
     }
 
     /// Returns when neither reaper nor warden lives and what they left is ended.
-    ///
-    /// # Errors
-    /// As for all requests.
     pub async fn gone(&'static self) -> io::Result<Gone> {
         match self.ask_aside(Request::Gone, None).await?.0 {
             Reply::Gone { gone } => Ok(gone),
@@ -202,17 +191,11 @@ impl Helper {
     }
 
     /// Removes an ended attempt's directory.
-    ///
-    /// # Errors
-    /// As for all requests.
     pub fn remove(&self, id: AttemptId) -> io::Result<()> {
         self.done(&Request::Remove { id })
     }
 
     /// An engine's record, open for reading; `None`: there is none yet.
-    ///
-    /// # Errors
-    /// As for all requests.
     pub fn record(&self, id: AttemptId, record: EngineRecord) -> io::Result<Option<std::fs::File>> {
         match self.ask_soon(&Request::Record { id, record })? {
             (Reply::Record, file) => Ok(file.map(std::fs::File::from)),
@@ -221,9 +204,6 @@ impl Helper {
     }
 
     /// Keeps how far an attempt's lines have been sent.
-    ///
-    /// # Errors
-    /// As for all requests.
     pub fn mark(&self, id: AttemptId, sent: [u64; 4]) -> io::Result<()> {
         self.done(&Request::Mark { id, sent })
     }
@@ -250,9 +230,6 @@ fn stream_of(fd: OwnedFd) -> io::Result<UnixStream> {
 }
 
 /// The text of the agent's own file for a purpose, also when it is one that only root can read.
-///
-/// # Errors
-/// As for any file.
 pub fn text_of(file: &Path, purpose: Purpose) -> io::Result<String> {
     match (std::fs::read_to_string(file), here()) {
         (Err(e), Some(helper)) if e.kind() == io::ErrorKind::PermissionDenied => {
@@ -269,9 +246,7 @@ pub fn text_of(file: &Path, purpose: Purpose) -> io::Result<String> {
 }
 
 /// The text of a file that is the agent's own for any purpose, as the helper reads it.
-///
-/// # Errors
-/// As for any file, and for one that was not named when this process was root.
+/// Errors: As for any file, and for one that was not named when this process was root.
 pub fn text_as_root(file: &Path) -> io::Result<String> {
     let named = here().and_then(|helper| helper.files.iter().find(|(_, known)| known.as_path() == file));
     let (purpose, _) = named.ok_or(io::ErrorKind::PermissionDenied)?;

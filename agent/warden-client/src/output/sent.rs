@@ -71,8 +71,6 @@ impl SentFile {
     }
 }
 
-/// # Errors
-/// When they cannot be written.
 pub fn keep(attempt_dir: &Path, numbers: [u64; 4]) -> io::Result<()> {
     let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()).collect();
     let mut options = OpenOptions::new();

@@ -28,9 +28,6 @@ pub struct Bounds {
 
 impl Bounds {
     /// `None`: the agent has all the rights that its warden has.
-    ///
-    /// # Errors
-    /// They cannot be read: then nothing may start.
     pub fn now(paths: &Paths) -> io::Result<Option<Bounds>> {
         let file = paths.bounds();
         let text = if_there(fs::read(&file)).map_err(|e| named(e, &file))?;
@@ -39,9 +36,7 @@ impl Bounds {
     }
 
     /// As they are now, for whoever is `held` to them.
-    ///
-    /// # Errors
-    /// They cannot be read, or are gone because another agent has the node.
+    /// Errors: They cannot be read, or are gone because another agent has the node.
     pub fn of(paths: &Paths, held: bool) -> Result<Option<Bounds>, Refusal> {
         let why = match Bounds::now(paths) {
             Ok(None) if held => {
@@ -53,16 +48,12 @@ impl Bounds {
         Err(Refusal::Machine { why })
     }
 
-    /// # Errors
-    /// When they cannot be kept.
     pub fn write(&self, paths: &Paths) -> io::Result<()> {
         let file = paths.bounds();
         let written = replace(&file, &serde_json::to_vec(self)?);
         written.map(drop).map_err(|e| named(e, &file))
     }
 
-    /// # Errors
-    /// When they stay.
     pub fn remove(paths: &Paths) -> io::Result<()> {
         let file = paths.bounds();
         fs::remove_file(&file).map_err(|e| named(e, &file))

@@ -28,9 +28,7 @@ pub struct Wanted {
 }
 
 /// Leaves root to a helper and makes this process the user's. Does nothing in one that is the user's already.
-///
-/// # Errors
-/// What is missing, for people. The process may have lost some of its rights then, and must end.
+/// Errors: What is missing, for people. The process may have lost some of its rights then, and must end.
 pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
     let policy = wanted.policy.clone().ok_or("it needs a policy")?;
     Policy::read(&policy)?;
@@ -83,9 +81,6 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
 
 /// An agent that keeps its rights: what an earlier one without them was held to no longer counts, and its group no longer
 /// reads. Only for one that has the node: another that still lives would be held to nothing.
-///
-/// # Errors
-/// When that cannot be taken back.
 pub fn without(state_dir: &Path) -> io::Result<()> {
     let paths = Paths::new(state_dir);
     if here().is_some() || !paths.bounds().try_exists()? {

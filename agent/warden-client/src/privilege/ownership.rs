@@ -9,8 +9,6 @@ use farmhand_policy::{only_roots, trusted};
 use crate::paths::Paths;
 use farmhand_os::files::if_there;
 
-/// # Errors
-/// What others than root could change, and how to fix that.
 pub(super) fn check(state_dir: &Path) -> Result<(), String> {
     let wrong = |why: String| {
         format!(

@@ -6,9 +6,7 @@ use farmhand_os::accounts::Account;
 
 /// Becomes this user with its own group alone, without a capability and without a way to get one back. The process must
 /// have one thread.
-///
-/// # Errors
-/// When any part of it is refused, or did not take: then nothing may go on.
+/// Errors: When any part of it is refused, or did not take: then nothing may go on.
 pub(super) fn give_up(to: Account) -> io::Result<()> {
     let done = |result: i32| match result {
         -1 => Err(io::Error::last_os_error()),

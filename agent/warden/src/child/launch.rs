@@ -228,9 +228,7 @@ pub(crate) struct Launch {
 
 impl Launch {
     /// `known`: what the environment has beside what the job names. `checked`: the program that the policy found.
-    ///
-    /// # Errors
-    /// A zero byte where none can be, or no program at all.
+    /// Errors: A zero byte where none can be, or no program at all.
     pub(crate) fn new(
         plan: &Plan,
         no_new_privs: bool,

@@ -24,9 +24,7 @@ const LONGEST: usize = 64 << 10;
 pub(crate) const DIRECTORY: &str = farmhand_warden_client::paths::SECRETS;
 
 /// Fetches what the job names and writes it down for the user. Answers with what the command finds in its environment.
-///
-/// # Errors
-/// A secret that the policy does not give to this user, that is not there, or that others could read.
+/// Errors: A secret that the policy does not give to this user, that is not there, or that others could read.
 pub(crate) fn deliver(
     plan: &Plan,
     limits: &UserRules,

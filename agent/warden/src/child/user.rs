@@ -34,8 +34,7 @@ pub(crate) fn current_account() -> Account {
     }
 }
 
-/// # Errors
-/// When the node's policy does not let jobs run as this process's own user.
+/// Errors: When the node's policy does not let jobs run as this process's own user.
 pub(crate) fn current_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
     if *policy == Policy::OwnUser {
         return Ok(());
@@ -52,9 +51,6 @@ pub(crate) fn current_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
 }
 
 /// The program that a command is, where the policy decides by paths.
-///
-/// # Errors
-/// When the policy does not let this user run it.
 pub(crate) fn program(
     limits: &UserRules,
     name: &str,
@@ -78,9 +74,6 @@ pub(crate) fn program(
 }
 
 /// As [`program`], for this process's own user.
-///
-/// # Errors
-/// The same.
 pub(crate) fn program_of_current(
     policy: &Policy,
     request: &SpawnRequest,
@@ -99,8 +92,7 @@ pub(crate) fn limits(user: &User, policy: &Policy, name: &str) -> UserRules {
     policy.limits(&[&known, name])
 }
 
-/// # Errors
-/// When the node's policy does not let jobs run as this user.
+/// Errors: When the node's policy does not let jobs run as this user.
 pub(crate) fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(), StartFailure> {
     let own = rustix::process::geteuid().as_raw();
     policy
@@ -109,9 +101,6 @@ pub(crate) fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(),
 }
 
 /// Makes the run directory the user's.
-///
-/// # Errors
-/// When it stays another's.
 pub(crate) fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailure> {
     let (uid, gid) = (user.account.uid, user.account.gid);
     std::os::unix::fs::chown(dir, Some(uid), Some(gid)).map_err(|e| match e.raw_os_error() {
@@ -122,9 +111,6 @@ pub(crate) fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailu
 }
 
 /// User, group and supplementary groups, for good.
-///
-/// # Errors
-/// When this process may not.
 pub(crate) fn become_it(user: &User, name: &str) -> Result<(), StartFailure> {
     let us = rustix::process::geteuid().as_raw();
     let (uid, gid) = (user.account.uid, user.account.gid);

@@ -19,8 +19,6 @@ pub struct Captive {
 }
 
 impl Captive {
-    /// # Errors
-    /// When there is no socket or no runtime for it.
     pub fn new(state_dir: PathBuf, named: PathBuf) -> io::Result<Self> {
         let files = Files::from([(Purpose::Ping, named)]);
         Ok(Self {
@@ -33,9 +31,6 @@ impl Captive {
     }
 
     /// The answer in JSON, and the file that came with it. `None`: it is no request, or one that would start a warden.
-    ///
-    /// # Errors
-    /// When the message cannot be sent.
     pub fn answer(&mut self, message: &[u8]) -> io::Result<Option<(String, Option<File>)>> {
         let (theirs, ours) = &self.ends;
         send(theirs, message, SendFlags::empty())?;

@@ -20,8 +20,7 @@ pub fn router() -> Routes {
         .api(Role::Viewer, routes!(of_job))
 }
 
-/// # Errors
-/// 400 for a text that cannot be sought, or a number out of its range.
+/// Errors: 400 for a text that cannot be sought, or a number out of its range.
 fn sought(text: &str, ignore_case: bool, limit: Option<i64>) -> Result<Sought, Problem> {
     let most = i64::try_from(MOST_MATCHES).unwrap_or(i64::MAX);
     let limit = within("limit", limit, 1, most)?;

@@ -26,8 +26,7 @@ impl PageQuery {
     }
 }
 
-/// # Errors
-/// 400 for a limit out of its range.
+/// Errors: 400 for a limit out of its range.
 pub fn paging(cursor: Option<String>, limit: Option<i64>) -> Result<Paging, Problem> {
     Ok(Paging {
         cursor,
@@ -35,8 +34,7 @@ pub fn paging(cursor: Option<String>, limit: Option<i64>) -> Result<Paging, Prob
     })
 }
 
-/// # Errors
-/// 400 for a number out of its range.
+/// Errors: 400 for a number out of its range.
 pub fn within(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<Option<i64>, Problem> {
     match value {
         Some(n) if !(least..=most).contains(&n) => Err(Problem::bad_request(format!(
@@ -47,18 +45,14 @@ pub fn within(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<O
 }
 
 /// The number of a run.
-///
-/// # Errors
-/// 400 for what is none.
+/// Errors: 400 for what is none.
 pub fn run_number(text: &str) -> Result<i64, Problem> {
     text.parse()
         .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
 }
 
 /// `name=value`; None of an empty text.
-///
-/// # Errors
-/// 400 for a text without a name or a `=`.
+/// Errors: 400 for a text without a name or a `=`.
 pub fn pair(what: &str, text: &str) -> Result<Option<(String, String)>, Problem> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -86,9 +80,7 @@ where
 }
 
 /// The line of a table of choices that begins with this word.
-///
-/// # Errors
-/// 400 for a word that is no choice.
+/// Errors: 400 for a word that is no choice.
 pub fn choice<'a, T>(
     name: &str,
     word: &str,

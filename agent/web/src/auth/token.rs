@@ -25,9 +25,6 @@ const REMEMBERED: usize = 1_024;
 pub type Hash = [u8; 32];
 
 /// A new token, or a new session's secret.
-///
-/// # Errors
-/// When the operating system has no randomness.
 pub fn fresh() -> Result<String, ring::error::Unspecified> {
     let mut bits = [0; 32];
     SystemRandom::new().fill(&mut bits)?;

@@ -43,9 +43,6 @@ fn article(kind: &str) -> String {
 }
 
 /// Refuses a value that is not as it should be.
-///
-/// # Errors
-/// With this, unless it is good.
 pub fn require(good: bool, what: impl Into<String>, fix: impl Into<String>) -> Result<(), Wrong> {
     match good {
         true => Ok(()),

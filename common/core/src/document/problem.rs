@@ -64,9 +64,6 @@ pub struct Located {
 impl Mistakes {
     /// `Ok(())` when there is nothing to complain about. A mistake reported twice (say, in defaults that
     /// several jobs inherit) is kept once.
-    ///
-    /// # Errors
-    /// All the problems, sorted by place.
     pub fn check(sources: &[Source], mut problems: Vec<Problem>) -> Result<(), Self> {
         problems.sort_by_key(|p| (p.source, p.span.start, p.span.end));
         let mut kept: Vec<Problem> = Vec::with_capacity(problems.len());

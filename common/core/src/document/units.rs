@@ -28,9 +28,6 @@ const SIZE_UNITS: [(&str, u64); 10] = [
 ];
 
 /// Reads one or more `<number><unit>` with units w d h m s ms, each unit once, largest first.
-///
-/// # Errors
-/// Says what is wrong with the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut millis: u64 = 0;
@@ -71,9 +68,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads `<number><unit>`, unit one of B KiB MiB GiB TiB kB MB GB TB. Result in bytes, at most `i64::MAX`.
-///
-/// # Errors
-/// Says what is wrong with the text.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -26,9 +26,6 @@ const KEYS: [&str; 12] = [
 ];
 
 /// Nothing when there is no block.
-///
-/// # Errors
-/// A block that begins and does not end.
 pub(super) fn header(
     file: &Arc<str>,
     text: &str,

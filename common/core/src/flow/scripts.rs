@@ -33,9 +33,6 @@ pub struct Selection {
 
 /// Tasks of all scripts that have annotations or can be executed, in the order given. A script without
 /// either is no task. The names `S10x` and `K10x` say what a script is for, whatever its annotations say.
-///
-/// # Errors
-/// Every header that cannot be read.
 pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, Vec<Malformed>> {
     let mut tasks = Vec::with_capacity(scripts.len());
     let mut wrong = Vec::new();

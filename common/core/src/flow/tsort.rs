@@ -8,9 +8,6 @@ use crate::graph::{Place, Relation};
 
 /// Adds the relations of the pairs. With `create`, names that are no tasks yet become tasks that do nothing;
 /// without, they stay names that somebody has to provide.
-///
-/// # Errors
-/// An odd number of names.
 pub fn add_pairs(tasks: &mut Vec<Task>, file: &str, text: &str, create: bool) -> Result<(), Malformed> {
     let file: Arc<str> = file.into();
     let mut words = Vec::new();

@@ -72,9 +72,6 @@ pub fn command() -> Command {
 
 impl StreamInput {
     /// What a claimed run of a stream has to do. `now` is of the database's clock.
-    ///
-    /// # Errors
-    /// A sentence for the run's reason.
     pub fn new(
         claimed: &Claimed,
         spec: &JobSpec,

@@ -65,8 +65,7 @@ pub struct LeaseTiming {
 pub struct TtlTooShort(pub Duration);
 
 impl LeaseTiming {
-    /// # Errors
-    /// When `ttl` is below [`MIN_TTL`].
+    /// Errors: When `ttl` is below [`MIN_TTL`].
     pub fn new(ttl: Duration) -> Result<Self, TtlTooShort> {
         if ttl < MIN_TTL {
             Err(TtlTooShort(ttl))

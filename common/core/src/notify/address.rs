@@ -16,9 +16,7 @@ pub struct Url {
 
 impl Url {
     /// Reads a URL.
-    ///
-    /// # Errors
-    /// What is wrong with it, never repeating it: its path may be a secret.
+    /// Errors: What is wrong with it, never repeating it: its path may be a secret.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() || text.len() > 2_000 {
             return Err("it is empty, or longer than 2000 bytes");
@@ -87,9 +85,6 @@ fn host_and_port(authority: &str, default: u16) -> Result<(&str, u16), &'static 
 }
 
 /// Whether mail can be sent to it as it is written: `name@host`, without a display name.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn email_address(text: &str) -> Result<(), &'static str> {
     let Some((name, host)) = text.rsplit_once('@') else {
         return Err("it has no @");

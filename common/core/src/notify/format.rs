@@ -45,9 +45,6 @@ struct Parts<'a> {
 
 impl Format {
     /// The message (`docs/guides/notifications.md`) as this service takes it.
-    ///
-    /// # Errors
-    /// What the target's URL lacks, without repeating it.
     pub fn shape(self, url: &Url, message: &Map<String, Value>) -> Result<Shaped, String> {
         let parts = Parts {
             message,

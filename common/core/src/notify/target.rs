@@ -28,9 +28,6 @@ with_defaults! {
 }
 
 /// A target as it is stored; None for one that this release cannot read, which must not keep others from being told.
-///
-/// # Errors
-/// What is stored is not JSON.
 pub fn stored<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TargetSpec>, D::Error> {
     let value = Value::deserialize(from)?;
     Ok(serde_json::from_value(value).ok())

@@ -28,9 +28,6 @@ pub struct CalendarError {
 
 impl CalendarDates {
     /// Reads `2026-12-24..2026-12-26` (both ends included) and `2027-01-01`.
-    ///
-    /// # Errors
-    /// Every entry that is not a date or runs backwards.
     pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, Vec<CalendarError>> {
         let mut ranges = Vec::with_capacity(entries.len());
         let mut errors = Vec::new();

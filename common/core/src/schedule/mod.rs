@@ -74,9 +74,7 @@ impl Default for ParseContext<'_> {
 
 impl Schedule {
     /// Reads a job's list of expressions.
-    ///
-    /// # Errors
-    /// The first expression that cannot be used or could never fire, with field, column and a fix; a zone
+    /// Errors: The first expression that cannot be used or could never fire, with field, column and a fix; a zone
     /// that the system's tzdata does not have; `@continuous` beside another expression.
     pub fn parse<S: AsRef<str>>(
         expressions: &[S],

@@ -75,8 +75,6 @@ impl Checkpoint {
         }
     }
 
-    /// # Errors
-    /// When the text is not one of these.
     pub fn parse(text: &str) -> Result<Self, BadCheckpoint> {
         let mut read: Self = serde_json::from_str(text)?;
         read.line = read.line.max(1);

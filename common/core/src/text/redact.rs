@@ -23,9 +23,6 @@ pub struct Secrets {
 
 impl Secrets {
     /// Each secret, and of one with several lines each line of at least [`SHORTEST`] bytes. Shorter ones are left out.
-    ///
-    /// # Errors
-    /// When they are too many to be looked for.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, BuildError> {
         let mut sorted = BTreeSet::new();
         for secret in secrets {

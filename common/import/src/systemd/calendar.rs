@@ -39,9 +39,7 @@ const WORDS: [(&str, &str); 13] = [
 const LAST_YEAR: u32 = 2199;
 
 /// Reads one `OnCalendar=`.
-///
-/// # Errors
-/// What is wrong with it, or what of it no schedule can say.
+/// Errors: What is wrong with it, or what of it no schedule can say.
 pub fn on_calendar(text: &str) -> Result<Calendar, String> {
     let instant = single(text.trim())?;
     let text = instant.as_deref().unwrap_or(text).trim();

@@ -69,9 +69,6 @@ impl Exec {
 }
 
 /// The commands of one line; `;` as a word of its own separates them.
-///
-/// # Errors
-/// A quote that does not end.
 pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
     let mut all = Vec::new();
     let mut current = Exec::default();
@@ -105,9 +102,6 @@ pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
 }
 
 /// The variables of `Environment=`, which is quoted in the same way.
-///
-/// # Errors
-/// As [`commands`], and a word without `=`.
 pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>, String> {
     let split = |(_, word): (String, String)| match word.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),

@@ -40,9 +40,7 @@ pub struct Submitted {
 
 /// Makes a run of a job by hand: `farmhand.submit`, with its checks. It runs beside whatever else of the job is
 /// live. With a `key`, the same run is answered for every repetition.
-///
-/// # Errors
-/// `NotFound` for an unknown job, `Refused` for a disabled one and for parameters it does not take.
+/// Errors: `NotFound` for an unknown job, `Refused` for a disabled one and for parameters it does not take.
 pub async fn submit(
     db: &Db,
     job_id: &str,
@@ -66,9 +64,6 @@ pub async fn submit(
 
 /// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
 /// would be.
-///
-/// # Errors
-/// As [`submit`].
 pub async fn submit_overlapping(
     db: &Db,
     what: Submission<'_>,

@@ -82,9 +82,6 @@ impl JobAhead {
 }
 
 /// The hours or days that begin with the present one, in UTC.
-///
-/// # Errors
-/// When the database does not answer.
 pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreError> {
     const PAGE: i64 = 1_000;
     let edges = edges(now, step);
@@ -175,9 +172,6 @@ struct Lasted {
 }
 
 /// How long the successes among the last 50 runs of each of these jobs took; nothing of a job with fewer than five.
-///
-/// # Errors
-/// When the database does not answer.
 pub async fn usual(db: &Db, jobs: Vec<&str>) -> Result<HashMap<String, Usual>, StoreError> {
     let rows: Vec<Lasted> = db
         .rows(stmt!("reading_lasted"), &[(&jobs, Type::TEXT_ARRAY)])

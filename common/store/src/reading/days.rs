@@ -173,9 +173,6 @@ impl Row {
 }
 
 /// The last `count` days (at most 90) of a job in its zone, also of one that is paused or disabled; None for an unknown job.
-///
-/// # Errors
-/// When the database does not answer.
 pub async fn days(db: &Db, name: &str, count: usize) -> Result<Option<JobDays>, StoreError> {
     let Some(listed) = jobs::job(db, name).await? else {
         return Ok(None);
@@ -186,9 +183,6 @@ pub async fn days(db: &Db, name: &str, count: usize) -> Result<Option<JobDays>, 
 }
 
 /// The same in a zone that is known already; in UTC when there is no such zone. The last day is the one of `now`.
-///
-/// # Errors
-/// When the database does not answer.
 pub async fn days_in(
     db: &Db,
     name: &str,

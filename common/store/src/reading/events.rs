@@ -62,9 +62,7 @@ struct Found {
 }
 
 /// A page of events, the newest first.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<Page<Recorded>, StoreError> {
     let limit = paging.rows();
     let before: Option<i64> = paging.after("events")?;

@@ -19,17 +19,12 @@ use farmhand_core::document::from_millis;
 use farmhand_core::explain::{Explanation, Facts, Known, Live, Needed, Node, Outcome, Paused, subject};
 
 /// Walks the gates that a run of a job passes, for the due instant `at`, or for now.
-///
-/// # Errors
-/// The database's; `Refused` for a definition that a newer version wrote.
+/// Errors: The database's; `Refused` for a definition that a newer version wrote.
 pub async fn explain(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Explanation, StoreError> {
     Ok(farmhand_core::explain::explain(&facts(db, name, at, None).await?))
 }
 
 /// The same for one run: where it runs, the gates that it waits at, or what became of it.
-///
-/// # Errors
-/// As [`explain`].
 pub async fn explain_run(db: &Db, run: &RunRow) -> Result<Explanation, StoreError> {
     let mut facts = facts(db, &run.job_id, Some(run.due_at), Some(run.run_id)).await?;
     if let Some(known) = &mut facts.known {

@@ -146,9 +146,7 @@ pub async fn cells(db: &Db, job: &str, limit: i64) -> Result<Vec<Cell>, StoreErr
 }
 
 /// A page of a job's revisions, the newest first, also of a deleted job.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn revisions(db: &Db, job: &str, paging: &Paging) -> Result<Page<RevisionItem>, StoreError> {
     let before: Option<i64> = paging.after("revisions")?;
     let limit = paging.rows();

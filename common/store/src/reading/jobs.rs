@@ -223,9 +223,7 @@ pub(super) struct Row {
 
 /// A page of jobs in the order of the filter. The order is of all jobs, so the page after begins where this one ends; a job
 /// whose place in it changes meanwhile may be left out or come twice.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn jobs(db: &Db, filter: &JobsFilter, paging: &Paging) -> Result<Page<JobItem>, StoreError> {
     let list = format!("jobs by {}", filter.order);
     let after: Option<(i64, String)> = paging.after(&list)?;

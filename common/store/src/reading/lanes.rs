@@ -113,9 +113,7 @@ struct Mark {
 }
 
 /// Reads a picture.
-///
-/// # Errors
-/// The database's; `Refused` for a stretch of time that ends before it begins, or lasts longer than seven days.
+/// Errors: The database's; `Refused` for a stretch of time that ends before it begins, or lasts longer than seven days.
 pub async fn lanes(db: &Db, window: &Window) -> Result<Lanes, StoreError> {
     if window.to <= window.from || window.to.duration_since(window.from) > LONGEST {
         return Err(StoreError::Refused(

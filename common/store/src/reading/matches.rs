@@ -46,9 +46,7 @@ pub struct Sought {
 
 impl Sought {
     /// A text, within the usual bounds.
-    ///
-    /// # Errors
-    /// When it is empty, longer than [`MOST_SOUGHT`] characters, or more than one line.
+    /// Errors: When it is empty, longer than [`MOST_SOUGHT`] characters, or more than one line.
     pub fn new(text: &str, ignore_case: bool) -> Result<Self, StoreError> {
         if text.is_empty() || text.contains('\n') || text.chars().count() > MOST_SOUGHT {
             return Err(StoreError::Refused(format!(

@@ -87,9 +87,7 @@ pub struct HeldRun {
 }
 
 /// A page of nodes in the order of addresses, of one state if one is given.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn nodes(db: &Db, state: Option<NodeState>, paging: &Paging) -> Result<Page<NodeItem>, StoreError> {
     let after: Option<String> = paging.after("nodes")?;
     let rows = read(db, None, state, after.as_deref(), paging.rows() + 1).await?;
@@ -143,9 +141,7 @@ pub struct LeaseItem {
 }
 
 /// A page of open sessions, and of ended ones that still hold runs, in the order of addresses and sessions.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn leases(db: &Db, paging: &Paging) -> Result<Page<LeaseItem>, StoreError> {
     let (address, session): (Option<String>, Option<i64>) = paging.after("leases")?.unzip();
     let rows: Vec<LeaseItem> = db
@@ -205,9 +201,7 @@ pub struct PoolWaiter {
 }
 
 /// A page of pools in the order of names.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn pools(db: &Db, paging: &Paging) -> Result<Page<PoolItem>, StoreError> {
     let after: Option<String> = paging.after("pools")?;
     let rows = read_pools(db, None, after.as_deref(), paging.rows() + 1).await?;

@@ -12,9 +12,6 @@ use crate::error::StoreError;
 const PAGE: i64 = 10_000;
 
 /// Instants of a job in [from, to] that were recorded without a run.
-///
-/// # Errors
-/// The database's.
 pub async fn observed(
     db: &Db,
     job_id: &str,

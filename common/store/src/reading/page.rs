@@ -70,9 +70,6 @@ pub(super) fn cursor<T: Serialize>(list: &str, place: &T) -> String {
 }
 
 /// All pages of a list, as one.
-///
-/// # Errors
-/// As `read`.
 pub async fn every<T, F>(read: impl FnMut(Paging) -> F) -> Result<Page<T>, StoreError>
 where
     F: Future<Output = Result<Page<T>, StoreError>>,
@@ -81,9 +78,6 @@ where
 }
 
 /// Up to `limit` items from `cursor` on, as one page; `pages` are read for them at most.
-///
-/// # Errors
-/// As `read`.
 pub async fn upto<T, F>(
     limit: i64,
     pages: usize,

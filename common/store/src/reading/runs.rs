@@ -118,9 +118,7 @@ struct Found {
 }
 
 /// A page of runs, the newest first: by number, or by end when the filter names a time.
-///
-/// # Errors
-/// The database's; `Refused` for a cursor of something else.
+/// Errors: The database's; `Refused` for a cursor of something else.
 pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunItem>, StoreError> {
     if filter.key.is_some() && filter.job.is_none() {
         return Err(StoreError::Refused(

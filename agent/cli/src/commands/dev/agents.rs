@@ -47,9 +47,6 @@ pub(super) struct Agents {
 
 impl Agents {
     /// Chooses names, directories and ports; starts nothing. Agents of a farm that was killed keep theirs until they have ended.
-    ///
-    /// # Errors
-    /// The first agent's port is taken.
     pub(super) fn new(dir: &Path, url: &str, args: &DevArgs) -> Result<Self, Failure> {
         wait_for_leftovers(dir);
         let mut port = args.port;

@@ -5,9 +5,6 @@ use std::io;
 use farmhand_os::reap;
 
 /// From now on, and for the descendants of those that are children now.
-///
-/// # Errors
-/// A kernel that is too old.
 pub(crate) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(
         rustix::process::getpid(),

@@ -12,9 +12,6 @@ use crate::commands::Failure;
 const BOUND: Duration = Duration::from_secs(90);
 
 /// Returns false when a signal came first.
-///
-/// # Errors
-/// An agent ended, or the leases do not come.
 pub(super) fn wait(agents: &mut Agents, signals: &Signals, ttl: Duration) -> Result<bool, Failure> {
     let bound = bound(ttl);
     let deadline = Instant::now() + bound;

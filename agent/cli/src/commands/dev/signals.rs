@@ -24,9 +24,6 @@ pub(super) struct Signals(libc::sigset_t);
 
 impl Signals {
     /// Blocks the signals for this thread and those it will start.
-    ///
-    /// # Errors
-    /// None that a valid set can cause.
     pub(super) fn take() -> io::Result<Self> {
         // Stray ones are taken and dropped.
         let taken = ENDING.into_iter().chain([libc::SIGCHLD]);

@@ -247,9 +247,7 @@ impl SourceArgs {
     }
 
     /// Says what is wrong with the graph.
-    ///
-    /// # Errors
-    /// Cycles, and missing names unless they are only to be warned of.
+    /// Errors: Cycles, and missing names unless they are only to be warned of.
     fn judge(&self, graph: &Graph) -> Result<(), Failure> {
         let cycles = graph.cycles();
         if !cycles.is_empty() {

@@ -61,9 +61,6 @@ pub(super) fn environment(root: &Path, files: &[&str], given: &str) -> Vec<Strin
 }
 
 /// The crontabs in a directory of hosts, by host.
-///
-/// # Errors
-/// It cannot be read, or there is none.
 pub(super) fn crontabs(dir: &Path) -> Result<Vec<(PathBuf, Place)>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::usage(format!("{} cannot be read; nothing was written", dir.display())).why(error)

@@ -47,9 +47,7 @@ enum Origin {
 }
 
 /// Reads and checks the configuration of an agent. Called again for SIGHUP.
-///
-/// # Errors
-/// Every mistake in flags, environment and file; exit code 2.
+/// Errors: Every mistake in flags, environment and file; exit code 2.
 pub(super) fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
     let path = file(args, env);
     let source = path.as_deref().map(read).transpose()?;

@@ -85,9 +85,6 @@ pub(super) fn user(text: &str) -> Result<Option<String>, String> {
 }
 
 /// What the agent logs: `FARMHAND_LOG`, in the syntax of tracing's filters. The scheduler of the housekeeping says only warnings.
-///
-/// # Errors
-/// What is wrong with it.
 pub(in crate::commands) fn log_filter(env: &BTreeMap<String, String>) -> Result<EnvFilter, String> {
     let set = env.get("FARMHAND_LOG").filter(|text| !text.trim().is_empty());
     let text = set.map_or("info", String::as_str);

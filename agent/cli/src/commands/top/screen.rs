@@ -20,8 +20,6 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// # Errors
-    /// When the terminal cannot be set.
     pub(super) fn open() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();

@@ -30,9 +30,6 @@ pub struct Directory {
 
 impl Directory {
     /// Makes it. The path must not exist.
-    ///
-    /// # Errors
-    /// When it exists, or cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         mkdirat(CWD, path, PRIVATE)?;
         let root = open(CWD, path)?;
@@ -43,9 +40,7 @@ impl Directory {
     }
 
     /// Opens one that an earlier engine made.
-    ///
-    /// # Errors
-    /// When it is not there, or belongs to, or is open to, somebody else.
+    /// Errors: When it is not there, or belongs to, or is open to, somebody else.
     pub fn open(path: &Path) -> io::Result<Self> {
         let root = open(CWD, path)?;
         let stat = rustix::fs::fstat(&root)?;

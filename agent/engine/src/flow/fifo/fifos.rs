@@ -20,9 +20,6 @@ pub struct Fifos {
 
 impl Fifos {
     /// Takes over an empty directory.
-    ///
-    /// # Errors
-    /// When the kernel has no descriptors left.
     pub fn new(dir: Directory) -> io::Result<Self> {
         let retiring = Retiring::new(&dir)?;
         Ok(Self { dir, retiring })
@@ -34,9 +31,7 @@ impl Fifos {
     }
 
     /// From now on the name can be waited for.
-    ///
-    /// # Errors
-    /// When the FIFO cannot be made: no space, no rights, the directory is gone.
+    /// Errors: When the FIFO cannot be made: no space, no rights, the directory is gone.
     pub fn announce(&self, name: &str) -> io::Result<()> {
         let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(self.dir.root(), file_name(name), FileType::Fifo, mode, 0)?;
@@ -44,9 +39,7 @@ impl Fifos {
     }
 
     /// The name has ended: whoever waits for it is woken, now or while [`Self::tick`] is called.
-    ///
-    /// # Errors
-    /// When the status cannot be written, or the FIFO is gone. Nobody has been woken then.
+    /// Errors: When the status cannot be written, or the FIFO is gone. Nobody has been woken then.
     pub fn complete(&mut self, name: &str, status: &Status, now: Instant) -> io::Result<()> {
         self.complete_file(&file_name(name), status, now)
     }

@@ -14,9 +14,7 @@ use super::names::{Status, is_fifo, unlink};
 impl Fifos {
     /// Finishes what was begun, and ends with `engine-lost` every name that nobody will end any more. For
     /// the only one left to do it.
-    ///
-    /// # Errors
-    /// When the directory cannot be read; names that cannot be completed do not keep others from it.
+    /// Errors: When the directory cannot be read; names that cannot be completed do not keep others from it.
     pub fn recover(&mut self) -> io::Result<()> {
         let now = Instant::now();
         for file in names(self.directory().work())? {

@@ -27,9 +27,6 @@ pub enum WaitError {
 }
 
 /// How a name ended, if it has.
-///
-/// # Errors
-/// When its status is there and cannot be read.
 pub fn status(deps: &Path, name: &str) -> Result<Option<Status>, WaitError> {
     let path = deps.join(".status").join(file_name(name));
     let text = match std::fs::read_to_string(&path) {
@@ -48,9 +45,7 @@ pub fn status(deps: &Path, name: &str) -> Result<Option<Status>, WaitError> {
 }
 
 /// Sleeps until a name has ended, at the latest until `deadline`.
-///
-/// # Errors
-/// When nobody provides it, the time is over, or the directory is out of reach.
+/// Errors: When nobody provides it, the time is over, or the directory is out of reach.
 pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status, WaitError> {
     let path = deps.join(file_name(name));
     let failed = |source: io::Error| WaitError::Io {

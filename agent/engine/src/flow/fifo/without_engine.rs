@@ -23,9 +23,6 @@ pub fn is_without_engine(deps: &Path) -> bool {
 
 /// Makes the directory unless it is there. From now on the names can be waited for; names that there are stay as they are,
 /// also those that were marked, unless they are to be waited for `again`.
-///
-/// # Errors
-/// When it cannot be made, or belongs to an engine.
 pub fn init(deps: &Path, names: &[String], again: bool) -> io::Result<()> {
     make(deps)?;
     let (fifos, lock) = take(deps)?;
@@ -63,9 +60,7 @@ fn rearm(deps: &Path, name: &str) -> io::Result<()> {
 
 /// Wakes who waits for the name; a second time it finishes what the first was killed at, and changes nothing. Whether there is
 /// such a name.
-///
-/// # Errors
-/// When the status cannot be written, or the directory belongs to an engine.
+/// Errors: When the status cannot be written, or the directory belongs to an engine.
 pub fn mark(deps: &Path, name: &str, status: &Status) -> io::Result<bool> {
     let (mut fifos, _lock) = take(deps)?;
     let file = file_name(name);

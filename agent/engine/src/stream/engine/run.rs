@@ -23,8 +23,7 @@ const MAX_PASSED: usize = 1_000;
 const LOOK: Duration = Duration::from_millis(100);
 
 impl StreamEngine {
-    /// # Errors
-    /// When there is nothing to go on from, or nothing to work with.
+    /// Errors: When there is nothing to go on from, or nothing to work with.
     pub fn new(handed: StreamInput, run_dir: &Path, progress: Option<OwnedFd>) -> Result<Self, EngineError> {
         let list_name = list::name(&handed.from);
         let mut from = match &handed.checkpoint {

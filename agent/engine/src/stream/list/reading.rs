@@ -30,9 +30,6 @@ enum Source {
 
 impl List {
     /// The list from where a checkpoint ends.
-    ///
-    /// # Errors
-    /// When the command that prints it cannot be started.
     pub(crate) fn open(
         from: &From,
         only: Option<&[u64]>,

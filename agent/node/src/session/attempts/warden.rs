@@ -79,9 +79,6 @@ impl WardenLink {
     }
 
     /// Starts the warden and waits for it, so that what is wrong is said at once.
-    ///
-    /// # Errors
-    /// When it does not come up.
     pub(crate) async fn start_now(&mut self, deadlines: Deadlines) -> Result<(), WardenError> {
         let (client, notices) = self.launch(deadlines).start().await?;
         self.insert(client, notices, deadlines);

@@ -124,8 +124,7 @@ pub struct Asked {
 const PARAM: &str = "p.";
 
 impl Asked {
-    /// # Errors
-    /// When it is not said what it is about, or the job cannot be read.
+    /// Errors: When it is not said what it is about, or the job cannot be read.
     pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
         verb.check(fields)?;
         let field = |wanted: &str| many::field(fields, wanted);

@@ -12,26 +12,17 @@ use crate::definition::spec::names::check_name;
 use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
 /// The jobs of [`load_all`].
-///
-/// # Errors
-/// Every mistake of every file.
 pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
     load_all(sources).map(|all| all.jobs)
 }
 
 /// [`load_with`] the variables that the files have.
-///
-/// # Errors
-/// Every mistake of every file.
 pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
     load_with(sources, &BTreeMap::new(), "")
 }
 
 /// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`. The jobs, pools and
 /// targets that the files define or name have the prefix before their names, one that [`super::prefix::check_prefix`] takes.
-///
-/// # Errors
-/// Every mistake of every file.
 pub fn load_with(
     sources: &[Source],
     set: &BTreeMap<String, String>,

@@ -8,9 +8,7 @@ use crate::definition::spec::job::JobSpec;
 use crate::definition::spec::names::check_name;
 
 /// A prefix is made as a name is, or there is none.
-///
-/// # Errors
-/// With what is wrong with it, and what it is made of.
+/// Errors: With what is wrong with it, and what it is made of.
 pub fn check_prefix(prefix: &str) -> Result<(), String> {
     match check_name(prefix) {
         Err(rule) if !prefix.is_empty() => {

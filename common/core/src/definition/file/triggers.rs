@@ -18,9 +18,6 @@ pub struct StoredJob {
 
 /// Checks the triggers of files together with the jobs that are stored and stay, and those that `--prune` deletes. The names in the
 /// files are those of `jobs` without the prefix.
-///
-/// # Errors
-/// Unknown parents, and every circle, job by job.
 pub fn check_triggers(
     sources: &[Source],
     jobs: &[JobDefinition],

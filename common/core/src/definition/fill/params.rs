@@ -44,9 +44,6 @@ fn did_you_mean(near: &Option<String>) -> String {
 
 /// The given parameters, checked, with the defaults of those not given. An optional one without a default
 /// stays absent.
-///
-/// # Errors
-/// Every unknown, missing or wrong parameter.
 pub fn resolve_params(spec: &JobSpec, given: &Map<String, Value>) -> Result<Map<String, Value>, ParamErrors> {
     let mut errors = unknown(spec, given.keys().map(String::as_str));
     let mut resolved = Map::new();
@@ -71,9 +68,6 @@ pub fn resolve_params(spec: &JobSpec, given: &Map<String, Value>) -> Result<Map<
 
 /// As [`resolve_params`], from `name=value` texts as they come from a command line. The result holds only
 /// what was given: defaults are the runner's to fill in.
-///
-/// # Errors
-/// Every unknown, missing or wrong parameter.
 pub fn parse_params(spec: &JobSpec, given: &[(String, String)]) -> Result<Map<String, Value>, ParamErrors> {
     let typed: Map<String, Value> = given
         .iter()
@@ -113,9 +107,7 @@ fn unknown<'a>(spec: &JobSpec, names: impl Iterator<Item = &'a str>) -> Vec<Para
 const STRING_MAX: usize = 65_536;
 
 /// Whether a value is of a parameter's type.
-///
-/// # Errors
-/// `ParamError::Wrong` when it is not.
+/// Errors: `ParamError::Wrong` when it is not.
 pub fn check_param(name: &str, kind: ParamType, value: &Value) -> Result<(), ParamError> {
     let (good, expected) = match kind {
         ParamType::String => (

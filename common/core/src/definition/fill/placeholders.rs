@@ -45,9 +45,7 @@ impl Filling {
 /// What to execute. A string runs under `/bin/sh -c` and never gets anything substituted; a row's key is its `$1`. In an
 /// argument vector an element that is wholly `{name}` becomes the parameter's value, and `{{name}}` is how a literal
 /// `{name}` is written; for more see [`Filling::within`]. A row's key stands where `{key}` does, or last.
-///
-/// # Errors
-/// `ParamError::Missing` for a parameter without a value.
+/// Errors: `ParamError::Missing` for a parameter without a value.
 pub fn argv(command: &Command, with: &Filling) -> Result<Vec<String>, ParamErrors> {
     let elements = match command {
         Command::Shell(script) => {
@@ -93,9 +91,6 @@ pub fn argv(command: &Command, with: &Filling) -> Result<Vec<String>, ParamError
 }
 
 /// The command with its placeholders filled in, as [`argv`]; a string stays what it is.
-///
-/// # Errors
-/// As [`argv`].
 pub fn fill(command: &Command, with: &Filling) -> Result<Command, ParamErrors> {
     match command {
         Command::Argv(_) => argv(command, with).map(Command::Argv),

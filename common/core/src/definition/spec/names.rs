@@ -12,9 +12,6 @@ pub(in crate::definition) fn is_resource_name(name: &str) -> bool {
 }
 
 /// Names go into file names, environment variables, URLs and tables.
-///
-/// # Errors
-/// With what a name is made of.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     match is_resource_name(name) {
         true => Ok(()),
@@ -29,9 +26,6 @@ pub fn is_user_name(name: &str) -> bool {
 }
 
 /// The agent's own variables are not a job's to set: the command must be able to trust them.
-///
-/// # Errors
-/// The rule that it breaks.
 pub fn variable_name(name: &str) -> Result<(), &'static str> {
     if name.starts_with("FARMHAND_") {
         return Err("names with FARMHAND_ are the agent's: choose another, or use `params`");
@@ -52,9 +46,6 @@ pub fn is_variable(name: &str) -> bool {
 pub(in crate::definition) const LONGEST_NAME: usize = 100;
 
 /// Checks the name of a secret: it becomes a variable's and a file's.
-///
-/// # Errors
-/// The rule that it breaks.
 pub fn secret_name(name: &str) -> Result<(), &'static str> {
     if name.len() > LONGEST_NAME {
         return Err("100 letters are the most");

@@ -74,9 +74,7 @@ pub struct Needs {
 
 impl JobSpec {
     /// What a run of it needs before it may be claimed; None for a job that needs nothing.
-    ///
-    /// # Errors
-    /// For a rate that cannot be read, as another version may have stored it.
+    /// Errors: For a rate that cannot be read, as another version may have stored it.
     pub fn needs(&self) -> Result<Option<Needs>, String> {
         let rate = self.rate.as_deref().map(Rate::from_str).transpose()?;
         let gate = match () {

@@ -34,9 +34,7 @@ with_defaults! {
 
 impl StreamSpec {
     /// The path of the run that is due at `due`.
-    ///
-    /// # Errors
-    /// A sentence: a directive that is none, a zone that this machine does not know.
+    /// Errors: A sentence: a directive that is none, a zone that this machine does not know.
     pub fn path_at(&self, due: Timestamp, timezone: &str) -> Result<Option<String>, String> {
         let Some(pattern) = &self.file else {
             return Ok(None);

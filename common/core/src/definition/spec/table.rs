@@ -74,9 +74,6 @@ pub const MAX_ROW: usize = 65_536;
 pub const SHORTEST_POLL: Duration = Duration::from_millis(100);
 
 /// The schema and name of `table` or `schema.table`; a name with a dot in it stands in double quotes.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn parse_table_name(text: &str) -> Result<(String, String), Wrong> {
     let wrong = |what: &str| {
         Wrong::new(
