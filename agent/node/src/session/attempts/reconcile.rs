@@ -107,8 +107,11 @@ impl Attempts {
 
     /// Whether any was refused here, whose run others may want.
     pub(crate) fn given_back(&mut self, io: &Io, ids: &[AttemptId]) -> bool {
-        ids.iter()
-            .fold(false, |any, id| self.settle_refused(io, *id) || any)
+        let mut any = false;
+        for id in ids {
+            any |= self.settle_refused(io, *id);
+        }
+        any
     }
 
     /// The directory of what is no longer held is needed by nobody. Until then it stays, so that an agent that comes after this one knows
