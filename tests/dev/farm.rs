@@ -128,7 +128,7 @@ async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand
     eventually("the agent is back", Duration::from_secs(20), || {
         (http(dev.port, "/readyz").starts_with("HTTP/1.0 200"))
             .then_some(())
-            .ok_or_else(|| String::new())
+            .ok_or_else(String::new)
     });
 
     dev.end(libc::SIGINT);
@@ -164,7 +164,7 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
         assert_eq!(dev.child.try_wait().unwrap(), None, "{}", dev.said());
         (http(dev.port, "/readyz").starts_with("HTTP/1.0 200"))
             .then_some(())
-            .ok_or_else(|| String::new())
+            .ok_or_else(String::new)
     });
     dev.end(libc::SIGINT);
 }
