@@ -30,7 +30,7 @@ async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
         "UPDATE farmhand.run_live SET cancel_requested = true WHERE job_id = 'team.j'",
         // Its end is told to the other team's job, because that team said so.
         "WITH gone AS (DELETE FROM farmhand.run_live r WHERE job_id = 'team.j' RETURNING r AS run)
-         INSERT INTO farmhand.run_history SELECT h.* FROM gone, LATERAL farmhand.ended(gone.run, 'succeeded', 'x', 'holder') h",
+         SELECT farmhand.write_ends((SELECT array_agg(h) FROM gone, LATERAL farmhand.ended(gone.run, 'succeeded', 'x', 'holder') h))",
         "INSERT INTO farmhand.job_revision SELECT 'nightly', rev, spec, source, applied_by, applied_at
          FROM farmhand.job_revision WHERE job_id = 'team.j'",
         "SELECT farmhand.acquire('team.lock', '10 s')",

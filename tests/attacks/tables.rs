@@ -70,8 +70,8 @@ const TABLE: &str = r#"
     INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
         VALUES ('t', 1, '{"command": ["true"], "table": {"schema": "shop", "name": "orders", "key": "id", "dispatch": "sent_at",
             "message": "said", "max_running": 3}}', '', 'anna', now());
-    INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
-        VALUES ('t', 1, 2, true, false, 'allow', 'rerun', 0, 1, false, '', 'anna', now())"#;
+    INSERT INTO farmhand.job (job_id, kind, rev, seq, enabled, scheduled, overlap, on_lost, priority, instances, each_node, source, applied_by, applied_at)
+        VALUES ('t', 'table', 1, 2, true, false, 'allow', 'rerun', 0, 1, false, '', 'anna', now())"#;
 
 async fn attacked(login: &str) -> Attacked {
     let a = Attacked::new().await;
