@@ -1,5 +1,5 @@
--- As every write about an attempt: only of the attempt that holds the run. The lock makes an expiry, and so the
--- next claim, wait: that one learns of all that was ever recorded.
+-- As every write about an attempt: only of the attempt that holds the run. The lock keeps the run from
+-- being freed, so the next claim comes after it: that one learns of all that was ever recorded.
 WITH mine AS MATERIALIZED (
     SELECT r.run_id, r.attempt, r.running_at FROM farmhand.run_live r
     WHERE r.run_id = $1 AND r.attempt = $2 AND r.fence = $3 AND r.session = $4 AND r.state = 'running'

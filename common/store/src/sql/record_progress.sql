@@ -1,5 +1,5 @@
--- As every write about an attempt: only of the attempt that holds the run. The lock makes an expiry, and so the
--- next claim, wait: what a new attempt starts from is the last that was ever stored.
+-- As every write about an attempt: only of the attempt that holds the run. The lock keeps the run from
+-- being freed, so the next claim comes after it: what a new attempt starts from is the last that was ever stored.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, checkpoint text)
