@@ -1,8 +1,8 @@
 //! The farm's gauges: one agent at a time reads them and exposes them, so that they are not counted N times.
 //!
 //! The rule is the lease protocol's, on a lease of its own. The holder reads its stopwatch before it sends a
-//! renewal and exposes what came with it for [`exposed`] from then on, a challenger takes the lease when
-//! it has seen the same count of renewals for [`challenge`] since it *received* it. No wall clock takes part.
+//! renewal and exposes what came with it for `exposed` from then on, a challenger takes the lease when
+//! it has seen the same count of renewals for `challenge` since it *received* it. No wall clock takes part.
 
 mod deadlines;
 mod families;

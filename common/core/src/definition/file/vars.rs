@@ -172,7 +172,7 @@ impl<'a> Vars<'a> {
     }
 }
 
-/// The text of which [`Vars::filled`] makes this text.
+/// The text of which `Vars::filled` makes this text.
 pub fn escape_variables(text: &str) -> String {
     text.replace(OPEN, &format!("${OPEN}"))
 }
