@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::JobSpec;
 use farmhand_store::jobs::submit;
-use farmhand_store::leases::{self, Asked};
+use farmhand_store::leases::{self, Acquired};
 use farmhand_store::migrate::migrate;
 use farmhand_store::notify;
 use farmhand_store::partitions::ensure_partitions;
@@ -298,7 +298,7 @@ async fn no_lock_that_a_stranger_can_take_stands_in_front_of_a_claim_an_epoch_or
     let won = claim_any(&farm.db, &me, 9, true).await.unwrap();
     assert_eq!(won.len(), 1);
     let asked = leases::acquire(&farm.owner, "y", TTL, None).await.unwrap();
-    assert!(matches!(asked, Asked::Granted(_)), "{asked:?}");
+    assert!(matches!(asked, Acquired::Granted(_)), "{asked:?}");
     raise_sequences(&farm.db, 0).await.unwrap();
     ensure_partitions(&farm.db, 30).await.unwrap();
     assert!(!matches!(

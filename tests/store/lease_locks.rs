@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::leases::{self, Asked};
+use farmhand_store::leases::{self, Acquired};
 use farmhand_store::pools::gate_facts;
 use farmhand_store::protocol::{AwaitedLease, NodeReport, claim_gated, finish, poll, renew};
 use farmhand_store::{Db, LeaseIdentity, Note};
@@ -36,7 +36,7 @@ async fn fence(client: &Client) -> Option<i64> {
 async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
     let farm = Farm::new().await;
     let (me, run) = waiting(&farm).await;
-    let Asked::Granted(fence) = leases::acquire(&farm.owner, "tape", TTL, None).await.unwrap() else {
+    let Acquired::Granted(fence) = leases::acquire(&farm.owner, "tape", TTL, None).await.unwrap() else {
         panic!("it is free")
     };
     assert!(gated(&farm, &me, 9).await.is_empty());
@@ -60,7 +60,7 @@ async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
     let held = gated(&farm, &me, 9).await;
     assert_eq!(ids(&held), [run]);
     let asked = leases::acquire(&farm.owner, "tape", TTL, None).await.unwrap();
-    let by_run = Asked::Held {
+    let by_run = Acquired::Held {
         key: format!("run {run}"),
         ttl: None,
     };
@@ -77,7 +77,7 @@ async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
     finish(&farm.db, &[success(&me, &held[0])]).await.unwrap();
     let asked = leases::acquire(&farm.owner, "tape", TTL, None).await.unwrap();
     assert!(
-        matches!(asked, Asked::Granted(later) if later > fence),
+        matches!(asked, Acquired::Granted(later) if later > fence),
         "{asked:?}"
     );
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{JobChange, apply, submit};
-use farmhand_store::leases::{self, Asked};
+use farmhand_store::leases::{self, Acquired};
 use farmhand_store::protocol::{Opened, claim_gated, open, poll};
 use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
@@ -153,23 +153,23 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                         leases::acquire(&db, NAME, TTL, seen.as_deref()).await.unwrap(),
                         expected,
                     ) {
-                        (Asked::Granted(real), Reply::Granted(fence)) => {
+                        (Acquired::Granted(real), Reply::Granted(fence)) => {
                             assert!(known.fences.values().all(|before| *before < real), "{place}");
                             assert_eq!(real >> 40, i64::from(s.epoch), "{place}");
                             known.fences.insert(fence, real);
                             effects[usize::from(before.is_some())] += 1;
                         }
-                        (Asked::Held { key, ttl }, Reply::HeldBy(held)) => {
+                        (Acquired::Held { key, ttl }, Reply::HeldBy(held)) => {
                             assert_eq!(
                                 (*known.keys.entry(key).or_insert(held), ttl),
                                 (held, Some(TTL)),
                                 "{place}"
                             );
                         }
-                        (Asked::Held { key, ttl: None }, Reply::HeldByRun) => {
+                        (Acquired::Held { key, ttl: None }, Reply::HeldByRun) => {
                             assert!(key.starts_with("run "), "{key}");
                         }
-                        (Asked::Closed, Reply::Closed) => {}
+                        (Acquired::Closed, Reply::Closed) => {}
                         other => panic!("{stmt:?} {other:?}, {place}"),
                     }
                 }

@@ -81,9 +81,9 @@ pub struct Picked {
     pub due_at: Timestamp,
 }
 
-/// What a choice found.
+/// What a choice comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Selection {
     pub runs: Vec<Picked>,
     /// To be run again: how many more match that a later retry repeats. Chosen again, they would be done twice.
     pub retried: usize,
@@ -93,7 +93,7 @@ pub struct Found {
     pub more: bool,
 }
 
-impl Found {
+impl Selection {
     /// What is left out, in words.
     pub fn left_out(&self) -> Option<String> {
         let retried = match self.retried {
@@ -134,7 +134,7 @@ impl Chosen {
         bulk: BulkAction,
         most: usize,
         once: Option<Once<'_>>,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Selection, Refusal> {
         if self.runs.len() > most {
             return Err(too_many(most));
         }
@@ -153,9 +153,9 @@ impl Chosen {
         if named.is_empty() {
             return self.matching(db, bulk, most, once).await;
         }
-        Ok(Found {
+        Ok(Selection {
             runs: named,
-            ..Found::default()
+            ..Selection::default()
         })
     }
 
@@ -165,7 +165,7 @@ impl Chosen {
         bulk: BulkAction,
         most: usize,
         once: Option<Once<'_>>,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Selection, Refusal> {
         let texts = [&self.job, &self.node].iter().all(|t| t.is_none());
         let pairs = [&self.label, &self.param].iter().all(|t| t.is_none());
         let times = [self.since, self.until].iter().all(Option::is_none);
@@ -198,7 +198,7 @@ impl Chosen {
             let due = self.since.is_none_or(|t| run.due_at >= t) && self.until.is_none_or(|t| run.due_at < t);
             (ended || due) && self.upto.is_none_or(|last| run.run_id <= last)
         };
-        let (mut found, mut newest) = (Found::default(), Newest::default());
+        let (mut found, mut newest) = (Selection::default(), Newest::default());
         let only_newest = ended && !self.all;
         let mut paging = Paging::first(MOST);
         let mut looked = 0;

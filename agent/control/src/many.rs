@@ -10,7 +10,7 @@ use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
 use crate::bulk::{BulkAction, Chosen, Picked, counted};
-use crate::perform::Said;
+use crate::perform::Effect;
 use crate::{By, Refusal, jobs as job, runs};
 
 /// Cancels or retries each of these runs. Of several tells one event, written before the first of them is touched; a run
@@ -129,7 +129,7 @@ pub(crate) async fn perform(
     from_failed: bool,
     by: By<'_>,
     commit: bool,
-) -> Result<Said, Refusal> {
+) -> Result<Effect, Refusal> {
     let mut found = chosen.find(db, bulk, most(bulk), by.once).await?;
     let left_out = found.left_out();
     let beyond = found.take_beyond(db).await?;
@@ -194,7 +194,7 @@ pub(crate) async fn perform(
         what.push_str(&format!("; {refused} could not be, because of how they are now"));
     }
     what.push_str(more);
-    Ok(Said {
+    Ok(Effect {
         what,
         twice,
         runs: done,

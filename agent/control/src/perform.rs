@@ -20,16 +20,16 @@ const POOL: u32 = 1_000_000;
 /// Characters of the reason of a pause, at most.
 const REASON: usize = 500;
 
-/// What an action has to say; the rest of the answer is the same for all.
+/// What an action does, in words; the rest of the answer is the same for all.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Effect {
     pub(crate) what: String,
     pub(crate) twice: Option<String>,
     pub(crate) runs: Vec<i64>,
     pub(crate) chosen: Vec<Picked>,
 }
 
-impl From<String> for Said {
+impl From<String> for Effect {
     fn from(what: String) -> Self {
         Self {
             what,
@@ -45,7 +45,7 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
     if let Some(about) = action.about() {
         allow(db, about).await?;
     }
-    let said = match action {
+    let effect = match action {
         Action::Submit { job, params, overlap } => submit(db, job, params, *overlap, by, commit).await?,
         Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,
         Action::Retry { run, from_failed } => retry(db, *run, *from_failed, by, commit).await?,
@@ -76,11 +76,11 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
     };
     Ok(Answer {
         applied: commit,
-        what: said.what,
-        twice: said.twice,
+        what: effect.what,
+        twice: effect.twice,
         cli: action.cli(),
-        runs: said.runs,
-        chosen: said.chosen,
+        runs: effect.runs,
+        chosen: effect.chosen,
     })
 }
 
@@ -91,7 +91,7 @@ async fn submit(
     overlap: Overlap,
     by: By<'_>,
     commit: bool,
-) -> Result<Said, Refusal> {
+) -> Result<Effect, Refusal> {
     let params = Value::Object(params.clone());
     let submission = Submission {
         job_id,
@@ -107,10 +107,10 @@ async fn submit(
         live,
     } = jobs::submit_overlapping(db, submission, commit).await?;
     if runs == 0 {
-        return Ok(Said {
+        return Ok(Effect {
             what: format!("run {run_id} was made by an earlier request with this key"),
             runs: vec![run_id],
-            ..Said::default()
+            ..Effect::default()
         });
     }
     let others = match live {
@@ -126,15 +126,15 @@ async fn submit(
         (n, _, _, Overlap::Replace) => format!("{job_id}: {}, instead of the others; {others}", counted(n)),
         (n, ..) => format!("{job_id}: {}, beside the others; {others}", counted(n)),
     };
-    Ok(Said {
+    Ok(Effect {
         what,
         twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside it")),
         runs: if commit { vec![run_id] } else { Vec::new() },
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
-async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> Result<Said, Refusal> {
+async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> Result<Effect, Refusal> {
     let ids = if firing {
         runs::together(db, &[run_id]).await?
     } else {
@@ -157,10 +157,10 @@ async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> 
     if texts.is_empty() {
         runs::cancelled(run_id, outlook(db, run_id).await?)?;
     }
-    Ok(Said {
+    Ok(Effect {
         what: texts.join("; "),
         runs: ended,
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
@@ -189,7 +189,7 @@ async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
     })
 }
 
-async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool) -> Result<Said, Refusal> {
+async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool) -> Result<Effect, Refusal> {
     let row = reading::run_row(db, run_id).await?;
     let row = row.ok_or_else(|| runs::no_run(run_id))?;
     if !row.state.is_final() {
@@ -214,11 +214,11 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
         None
     };
     let part = if from_failed { ", what failed of it," } else { "" };
-    Ok(Said {
+    Ok(Effect {
         what: format!("run {run_id} of {job_id}{part} is run again, with its parameters, as a new run"),
         twice,
         runs: new.into_iter().collect(),
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
@@ -239,7 +239,7 @@ async fn pause(
     reason: Option<&str>,
     who: &str,
     commit: bool,
-) -> Result<Said, Refusal> {
+) -> Result<Effect, Refusal> {
     let reason = one_line(reason)?;
     let changed = if commit {
         job::pause(db, job_id, who, reason).await?
@@ -259,7 +259,7 @@ async fn pause(
     Ok(format!("{job_id}: nothing fires until it is resumed; what runs goes on{waiting}").into())
 }
 
-async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, Refusal> {
+async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Effect, Refusal> {
     let row = job::one(db, job_id).await?;
     if !row.paused {
         return Ok(format!("{job_id} is not paused").into());
@@ -290,7 +290,7 @@ async fn fill(
     max: usize,
     who: &str,
     commit: bool,
-) -> Result<Said, Refusal> {
+) -> Result<Effect, Refusal> {
     let row = job::one(db, job_id).await?;
     let now = reading::now(db).await?;
     let plan = backfill::plan(db, &row, from, to, now, |_, _| ()).await?;
@@ -312,14 +312,14 @@ async fn fill(
     for left_out in plan.left_out() {
         what.push_str(&format!("; {left_out}"));
     }
-    Ok(Said {
+    Ok(Effect {
         what,
         runs: made,
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
-async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool) -> Result<Said, Refusal> {
+async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool) -> Result<Effect, Refusal> {
     let node = nodes::one(db, address).await?;
     if commit && !withhold(db, address, order, who).await? {
         return Err(no_node(address));
@@ -340,10 +340,10 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
         what.push_str("; it has no open session: its next agent claims nothing until it is resumed");
     }
     let again = node.in_use() > 0 && matches!(order, Withhold::Drain { within: Some(_) });
-    Ok(Said {
+    Ok(Effect {
         what,
         twice: again.then(|| "what is ended at the deadline starts again from its beginning".to_owned()),
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
@@ -353,7 +353,7 @@ async fn release(
     confirm: Option<&str>,
     who: &str,
     commit: bool,
-) -> Result<Said, Refusal> {
+) -> Result<Effect, Refusal> {
     let node = leased(db, address).await?;
     let danger = release_danger(&node);
     if commit && confirm != Some(address) {
@@ -368,18 +368,18 @@ async fn release(
     } else {
         Vec::new()
     };
-    Ok(Said {
+    Ok(Effect {
         what: format!(
             "the lease of {address} ends, and what it held ({}) may start elsewhere at once",
             counted(node.in_use())
         ),
         twice: Some(danger),
         runs,
-        ..Said::default()
+        ..Effect::default()
     })
 }
 
-async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Result<Said, Refusal> {
+async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Result<Effect, Refusal> {
     if size > POOL {
         return Err(Refusal::usage(format!("a pool has {POOL} places at most")));
     }

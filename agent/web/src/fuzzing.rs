@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::auth::token::Shown;
 use super::serve::{Terms, requests};
-use super::{Access, App, Caller, dress, plain, routes};
+use super::{Access, App, Caller, metrics, response, routes};
 use farmhand_telemetry::Health;
 use farmhand_telemetry::events::Events;
 use farmhand_telemetry::metrics::Metrics;
@@ -57,8 +57,8 @@ impl Served {
         let events = Events::new(metrics, "n1", sender);
         let app = App::new(events, db, Health::default(), "n1", false, None, None);
         let answers = Arc::default();
-        let guarded = dress::dress(routes().build(&app).merge(plain::router(&app, false)), &app);
-        let handlers = dress::dress(routes().unguarded(&app), &app).layer(middleware::from_fn(let_in));
+        let guarded = response::finished(routes().build(&app).merge(metrics::router(&app, false)), &app);
+        let handlers = response::finished(routes().unguarded(&app), &app).layer(middleware::from_fn(let_in));
         let every = routes();
         let open = every
             .table()

@@ -9,17 +9,17 @@ mod app;
 pub mod auth;
 pub mod changes;
 mod definitions;
-mod dress;
 mod extract;
 #[doc(hidden)]
 pub mod fuzzing;
 mod login;
-mod patient;
-mod plain;
+mod metrics;
 pub mod problem;
 mod refusals;
+mod response;
 pub mod routes;
 mod serve;
+mod slow_peer;
 mod tls;
 pub mod ui;
 
@@ -42,14 +42,14 @@ pub fn routes() -> Routes {
 
 /// Only the health checks.
 pub(crate) fn health_router(app: &App) -> Router {
-    dress::dress(plain::health(app.clone()), app)
+    response::finished(metrics::health(app.clone()), app)
 }
 
 /// Everything, or only what is for machines.
 pub fn router(app: &App, serving: &Serving) -> Router {
-    let plain = plain::router(app, serving.metrics_token);
+    let machines = metrics::router(app, serving.metrics_token);
     if !serving.api {
-        return dress::dress(plain, app);
+        return response::finished(machines, app);
     }
-    dress::dress(routes().build(app).merge(plain), app)
+    response::finished(routes().build(app).merge(machines), app)
 }

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::auth::{Remote, network};
-use super::patient::Patient;
 use super::refusals::Refused;
+use super::slow_peer::PeerTimeout;
 use super::{App, Tls, health_router, router};
 use farmhand_os::memory;
 
@@ -161,7 +161,7 @@ where
         // the one before it.
         .writev(false)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, TAKING)),
+            TokioIo::new(PeerTimeout::new(stream, TAKING)),
             TowerToHyperService::new(service),
         )
         .await;

@@ -10,7 +10,7 @@ use super::error::StoreError;
 
 /// What became of the wish for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Acquired {
     /// It is the caller's, under this fence.
     Granted(i64),
     /// `key` is another after each renewal. Whoever has seen it unchanged for as long as it takes to challenge a lease of this
@@ -25,7 +25,7 @@ pub enum Asked {
 }
 
 /// Errors: The database is away or denies it; or the lease is another login's, or its TTL cannot be.
-pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> Result<Asked, StoreError> {
+pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> Result<Acquired, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         fence: Option<i64>,
@@ -42,27 +42,27 @@ pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> 
     Ok(match row {
         Some(Row {
             fence: Some(fence), ..
-        }) => Asked::Granted(fence),
+        }) => Acquired::Granted(fence),
         Some(Row {
             held: Some(key),
             held_ttl_ms,
             ..
-        }) => Asked::Held {
+        }) => Acquired::Held {
             key,
             ttl: held_ttl_ms.map(Duration::from_millis),
         },
-        _ => Asked::Closed,
+        _ => Acquired::Closed,
     })
 }
 
 /// False: it is no longer the caller's.
 pub async fn renew(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
-    own(db, stmt!("lease_renew"), name, fence).await
+    still_held(db, stmt!("lease_renew"), name, fence).await
 }
 
 /// False: it was no longer the caller's.
 pub async fn release(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
-    own(db, stmt!("lease_release"), name, fence).await
+    still_held(db, stmt!("lease_release"), name, fence).await
 }
 
 /// Whose lease was freed.
@@ -81,7 +81,7 @@ pub async fn free(db: &Db, name: &str, seen: &str) -> Result<Option<LeftBehind>,
         .await
 }
 
-async fn own(db: &Db, stmt: Stmt, name: &str, fence: i64) -> Result<bool, StoreError> {
+async fn still_held(db: &Db, stmt: Stmt, name: &str, fence: i64) -> Result<bool, StoreError> {
     let row: Option<(bool,)> = db.row(stmt, &[(&name, Type::TEXT), (&fence, Type::INT8)]).await?;
     Ok(row.is_some_and(|(own,)| own))
 }

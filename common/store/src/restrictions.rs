@@ -50,7 +50,7 @@ pub async fn lift(db: &Db, login: &str) -> Result<bool, StoreError> {
 }
 
 /// What this login is restricted to, and the token for which `db` is; none for each that is not.
-pub async fn own(db: &Db) -> Result<Vec<Vec<String>>, StoreError> {
+pub async fn in_force(db: &Db) -> Result<Vec<Vec<String>>, StoreError> {
     let rows: Vec<(Vec<String>,)> = db.rows(stmt!("restriction_own"), &[]).await?;
     Ok(rows.into_iter().map(|(jobs,)| jobs).collect())
 }

@@ -43,7 +43,7 @@ struct Next {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct Row {
     ids: Vec<i64>,
     writes: String,
 }
@@ -113,7 +113,7 @@ async fn write(db: &Db, rows: &Db, job: &str, most: i32) -> Result<Written, Stor
         LIMIT.as_millis()
     ))
     .await?;
-    let taken: Result<Option<Taken>, StoreError> = tx
+    let taken: Result<Option<Row>, StoreError> = tx
         .row(stmt!("row_writes"), &[(&job, Type::TEXT), (&most, Type::INT4)])
         .await;
     let taken = match taken {

@@ -32,14 +32,14 @@ impl Running {
 /// told of.
 pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, StoreError> {
     #[derive(Debug, Serialize)]
-    struct Given {
+    struct Row {
         run_id: i64,
         attempt: i32,
         #[serde(flatten)]
         exceeded: Exceeded,
     }
-    let given: Vec<Given> = (found.iter())
-        .map(|(run, exceeded)| Given {
+    let given: Vec<Row> = (found.iter())
+        .map(|(run, exceeded)| Row {
             run_id: run.run_id,
             attempt: run.attempt,
             exceeded: *exceeded,

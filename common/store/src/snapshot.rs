@@ -213,7 +213,7 @@ const TAKE: Stmt = Stmt {
 };
 
 #[derive(Deserialize)]
-struct Taken {
+struct Row {
     farm: FarmSnapshot,
     jobs: Vec<JobPoint>,
     held: Option<survey::Snapshot>,
@@ -246,7 +246,7 @@ pub async fn take(
         (&LOOKED_AT, Type::INT8),
         (&every, Type::INT8),
     ];
-    let Some(taken) = db.row_within::<Taken>(TAKE, &params, limit).await? else {
+    let Some(taken) = db.row_within::<Row>(TAKE, &params, limit).await? else {
         return Ok(None);
     };
     let total = taken.jobs.first().map_or(0, |j| j.total);

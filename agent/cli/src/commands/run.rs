@@ -117,7 +117,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
 
 /// The choice of these numbers, none of which may be missing from what is done.
 async fn named(db: &Db, runs: &[i64]) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
-    if runs.len() > 1 && !restrictions::own(db).await?.is_empty() {
+    if runs.len() > 1 && !restrictions::in_force(db).await?.is_empty() {
         for run in runs {
             restrictions::allow(db, About::Run(*run)).await?;
         }

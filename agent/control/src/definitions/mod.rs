@@ -125,7 +125,7 @@ impl Present {
     /// What there is now.
     pub async fn read(db: &Db) -> Result<Self, Refusal> {
         Ok(Self {
-            only: restrictions::own(db).await?,
+            only: restrictions::in_force(db).await?,
             jobs: jobs::all(db).await?,
         })
     }

@@ -113,12 +113,12 @@ async fn change(
 ) -> Result<Applied, Problem> {
     let login = app.definitions.as_ref().ok_or_else(missing)?;
     let db = login.db(&app.db).await?.for_token(caller.token_id);
-    let Asked {
+    let ValidFiles {
         request,
         sources,
         signatures,
         set,
-    } = Asked::of(body)?;
+    } = ValidFiles::of(body)?;
     let prefix = request.prefix.clone();
     // Thousands of definitions take a while, and the agent's own work does not wait for it.
     let held = turn.clone();
@@ -159,7 +159,7 @@ async fn change(
 }
 
 /// A body that makes sense.
-struct Asked {
+struct ValidFiles {
     request: Request,
     sources: Vec<Source>,
     /// By the path of the file that they are of.
@@ -167,7 +167,7 @@ struct Asked {
     set: BTreeMap<String, String>,
 }
 
-impl Asked {
+impl ValidFiles {
     fn of(body: JobFiles) -> Result<Self, Problem> {
         let name = definitions::source_name(&body.source).filter(|name| is_name(name, 200));
         let name = name.ok_or_else(|| Problem::bad_request("source is a name of 1 to 200 characters"))?;

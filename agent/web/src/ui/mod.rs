@@ -1,7 +1,7 @@
 //! The web page: rendered here, from what [`farmhand_store::reading`] reads. It needs no script; `farmhand.js` keeps
 //! it current.
 
-mod act;
+mod actions;
 mod ahead;
 mod assets;
 mod error;
@@ -62,7 +62,7 @@ pub fn router() -> Routes {
     let routes = pages.into_iter().fold(routes, |routes, (path, handler)| {
         routes.page(look, Method::GET, path, handler)
     });
-    routes.merge(act::router())
+    routes.merge(actions::router())
 }
 
 /// What answers a request for a page: the page, or the one that says why there is none.

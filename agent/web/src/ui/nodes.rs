@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::Made;
-use super::act::{Verb, button_of};
+use super::actions::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};

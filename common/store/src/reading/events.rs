@@ -55,7 +55,7 @@ impl EventsFilter {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct Row {
     items: Vec<Recorded>,
     scanned: i64,
     floor: Option<i64>,
@@ -72,7 +72,7 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
         || !filter.kinds.is_empty()
         || filter.severity.is_some();
     let scan = if looks_through { SCANNED } else { limit + 1 };
-    let found: Option<Found> = db
+    let found: Option<Row> = db
         .row(
             stmt!("reading_events"),
             &filter.with(

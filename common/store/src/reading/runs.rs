@@ -109,7 +109,7 @@ pub struct RunItem {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct Row {
     items: Vec<RunItem>,
     /// How many rows were looked at, and the last of them.
     scanned: i64,
@@ -165,7 +165,7 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
     if !by_state {
         params.push((&filter.key, Type::TEXT));
     }
-    let found: Option<Found> = db.row(statement, &params).await?;
+    let found: Option<Row> = db.row(statement, &params).await?;
     let Some(found) = found else {
         return Ok(Page {
             items: Vec::new(),
@@ -187,7 +187,7 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
     let kind = filter.kind.map(RunKind::as_str);
     let (at, id) = place.unzip();
     let (label, name, value) = filter.label_and_param();
-    let found: Option<Found> = db
+    let found: Option<Row> = db
         .row(
             stmt!("reading_runs_ended"),
             &[

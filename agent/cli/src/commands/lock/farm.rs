@@ -10,7 +10,7 @@ use farmhand_control::Asker;
 use farmhand_core::definition::Command;
 use farmhand_core::lease::{BootInstant, LeaseTiming, Stopwatch};
 use farmhand_os::clock::{SLEW_LIMIT, boot_now, slewed_beyond};
-use farmhand_store::leases::{self, Asked};
+use farmhand_store::leases::{self, Acquired};
 use farmhand_store::{Db, StoreError};
 use farmhand_warden_client::wire::{
     AttemptId, AttemptResult, Ending, Event, KillReason, Serving, SpawnRequest,
@@ -93,21 +93,21 @@ async fn acquire(
         let sent = boot_now();
         let ripe = watch.ripe(sent).into_iter().next();
         match leases::acquire(db, name, timing.ttl(), ripe.as_deref()).await {
-            Ok(Asked::Granted(fence)) if boot_now() < timing.soft_deadline(sent, GRACE) => {
+            Ok(Acquired::Granted(fence)) if boot_now() < timing.soft_deadline(sent, GRACE) => {
                 return Ok(Ok(Granted { fence, sent }));
             }
             // Too late to be used: nothing was started.
-            Ok(Asked::Granted(fence)) => _ = leases::release(db, name, fence).await,
-            Ok(Asked::Held { key, ttl: None }) => {
+            Ok(Acquired::Granted(fence)) => _ = leases::release(db, name, fence).await,
+            Ok(Acquired::Held { key, ttl: None }) => {
                 watch.reset();
                 by = key;
             }
-            Ok(Asked::Held { key, ttl: Some(ttl) }) => {
+            Ok(Acquired::Held { key, ttl: Some(ttl) }) => {
                 "others".clone_into(&mut by);
                 let wait = LeaseTiming::at_least(ttl).challenge_after();
                 watch.observe(boot_now(), [(key, wait)]);
             }
-            Ok(Asked::Closed) => {
+            Ok(Acquired::Closed) => {
                 watch.reset();
                 "no one: claims are closed".clone_into(&mut by);
                 if !told {

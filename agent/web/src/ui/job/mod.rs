@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::act::{Verb, button_of};
+use super::actions::{Verb, button_of};
 use super::layout::Section;
 use super::parts::sentence::linked;
 use super::parts::strip::strip;

@@ -11,7 +11,7 @@ const LINKS: usize = 100;
 pub fn linked(text: &str) -> Markup {
     let (mut rest, mut parts) = (text, Vec::new());
     while parts.len() < LINKS {
-        let Some(Found { from, to, href }) = next(rest) else {
+        let Some(Link { from, to, href }) = next(rest) else {
             break;
         };
         parts.push((&rest[..from], &rest[from..to], href));
@@ -20,14 +20,14 @@ pub fn linked(text: &str) -> Markup {
     html! { @for (before, name, href) in &parts { (before) a href=(href) { (name) } } (rest) }
 }
 
-struct Found {
+struct Link {
     from: usize,
     to: usize,
     href: String,
 }
 
 /// The first name in the text.
-fn next(text: &str) -> Option<Found> {
+fn next(text: &str) -> Option<Link> {
     let run = (text.match_indices("run ")).find_map(|(at, word)| number(text, at, at + word.len()));
     let pools = ["the pool ", "in pool ", "of pool "]
         .into_iter()
@@ -35,7 +35,7 @@ fn next(text: &str) -> Option<Found> {
     run.into_iter().chain(pools).min_by_key(|found| found.from)
 }
 
-fn number(text: &str, from: usize, digits: usize) -> Option<Found> {
+fn number(text: &str, from: usize, digits: usize) -> Option<Link> {
     let begins = text[..from]
         .chars()
         .next_back()
@@ -43,18 +43,18 @@ fn number(text: &str, from: usize, digits: usize) -> Option<Found> {
     let after = &text[digits..];
     let n = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     let id = after[..n].parse().ok().filter(|_| begins)?;
-    Some(Found {
+    Some(Link {
         from,
         to: digits + n,
         href: link::run(id),
     })
 }
 
-fn pool(text: &str, words: &str) -> Option<Found> {
+fn pool(text: &str, words: &str) -> Option<Link> {
     let from = text.find(words)? + words.len();
     let after = &text[from..];
     let n = after.find([' ', ',', ':', ';']).unwrap_or(after.len());
-    (n > 0).then(|| Found {
+    (n > 0).then(|| Link {
         from,
         to: from + n,
         href: link::pool(&after[..n]),

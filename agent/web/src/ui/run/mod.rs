@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::act::{Verb, button_of};
+use super::actions::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::icons::Icon;

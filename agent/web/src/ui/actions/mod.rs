@@ -22,7 +22,7 @@ use super::{Made, answer, error};
 use crate::api::act;
 use crate::{Access, App, Caller, Problem, Query, Routes};
 use farmhand_control::{Action, Answer, Picked};
-use form::Asked;
+use form::FormInput;
 pub use form::Verb;
 
 /// As [`button`], for a job or a run of it, or without a job for what all share.
@@ -84,7 +84,7 @@ async fn page(State(app): State<App>, caller: Caller, verb: Verb, fields: Vec<(S
 }
 
 async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)]) -> Result<Made, Problem> {
-    let asked = Asked::read(app, verb, fields).await?;
+    let asked = FormInput::read(app, verb, fields).await?;
     // What is not yet typed right is said in place of the preview.
     let preview = match &asked.action {
         Ok(action) => act(app, caller, action, None, true)
@@ -99,7 +99,7 @@ async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)
     Ok(Made::new(asked.title(), Section::Other, now, 0, content))
 }
 
-fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
+fn dialog(asked: &FormInput, preview: &Result<Answer, Problem>) -> Markup {
     let verb = asked.verb;
     let here = format!("/act/{}", verb.as_str());
     html! {
@@ -185,7 +185,7 @@ async fn done(
     verb: Verb,
     fields: &[(String, String)],
 ) -> Result<Option<String>, Problem> {
-    let asked = Asked::read(app, verb, fields).await?;
+    let asked = FormInput::read(app, verb, fields).await?;
     let back = asked.back();
     let action = asked.action?;
     let field = |wanted: &str| {

@@ -111,7 +111,7 @@ impl Verb {
 }
 
 /// An action as far as its form is filled in.
-pub struct Asked {
+pub struct FormInput {
     pub verb: Verb,
     /// The job, the run or the node.
     pub about: String,
@@ -123,7 +123,7 @@ pub struct Asked {
 /// Begins the names of fields that are parameters.
 const PARAM: &str = "p.";
 
-impl Asked {
+impl FormInput {
     /// Errors: When it is not said what it is about, or the job cannot be read.
     pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
         verb.check(fields)?;

@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
-pub(super) fn dress(router: Router, app: &App) -> Router {
+pub(super) fn finished(router: Router, app: &App) -> Router {
     router
         .fallback(async || refused(Kind::NotFound, "there is nothing under this path"))
         .method_not_allowed_fallback(async || refused(Kind::Method, "this path does not take this method"))

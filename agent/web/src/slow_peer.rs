@@ -9,13 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream that waits for its peer to take something for so long, and then fails.
-pub struct Patient<S> {
+pub struct PeerTimeout<S> {
     stream: S,
     longest: Duration,
     waits: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> PeerTimeout<S> {
     pub fn new(stream: S, longest: Duration) -> Self {
         Self {
             stream,
@@ -37,7 +37,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PeerTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PeerTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let step = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bounded(step, cx)
@@ -88,7 +88,7 @@ mod tests {
         // Longer than a busy machine lets this test wait.
         let longest = Duration::from_secs(2);
         let (stream, mut peer) = tokio::io::duplex(16);
-        let mut patient = Patient::new(stream, longest);
+        let mut stream = PeerTimeout::new(stream, longest);
         let slow = async {
             let mut taken = [0; 8];
             for _ in 0..10 {
@@ -96,9 +96,9 @@ mod tests {
                 peer.read_exact(&mut taken).await.expect("it is still there");
             }
         };
-        let (written, ()) = tokio::join!(patient.write_all(&[7; 80]), slow);
+        let (written, ()) = tokio::join!(stream.write_all(&[7; 80]), slow);
         written.expect("each piece was taken in time");
-        let given_up = patient.write_all(&[7; 80]).await.expect_err("nobody reads");
+        let given_up = stream.write_all(&[7; 80]).await.expect_err("nobody reads");
         assert_eq!(given_up.kind(), io::ErrorKind::TimedOut);
     }
 }
