@@ -1,7 +1,5 @@
 //! The agent's own timetable: retention, partitions, sweeps, gauges. Users' jobs never go through here.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -119,120 +117,105 @@ async fn timetable(
     let scheduler = JobScheduler::new_with_channel_size(CHANNEL).await?;
     let own = xxh3_64(ctx.config.address.as_bytes());
     let (second, minute) = (own % 60, own / 60 % 60);
-    let table: [(String, &'static str, Task); 4] = [
-        (format!("{second} * * * * *"), "sweep", sweep),
-        (
-            format!("{second} {minute} * * * *"),
-            "partitions",
-            ensure_partitions,
-        ),
-        (
-            format!("{second} {} * * * *", (minute + 20) % 60),
-            "retention",
-            drop_old,
-        ),
-        (
-            format!("{} * * * * *", (second + 30) % 60),
-            "gauges",
-            refresh_gauges,
-        ),
-    ];
-    for (when, name, task) in table {
-        let ctx = ctx.clone();
-        let job = Job::new_async(when.as_str(), move |_, _| {
-            let ctx = ctx.clone();
-            Box::pin(async move {
-                let error = task(ctx.clone()).await.err().map(|e| e.to_string());
-                ctx.events.emit(Event::Housekeeping { task: name, error });
-            })
-        })?;
-        scheduler.add(job).await?;
-    }
+    let each_minute = |second: u64| format!("{} * * * * *", second % 60);
+    let each_hour = |minute: u64| format!("{second} {} * * * *", minute % 60);
+    let s = &scheduler;
+    add(s, ctx, each_minute(second), "sweep", sweep).await?;
+    add(s, ctx, each_hour(minute), "partitions", ensure_partitions).await?;
+    add(s, ctx, each_hour(minute + 20), "retention", drop_old).await?;
+    add(s, ctx, each_minute(second + 30), "gauges", refresh_gauges).await?;
     if let Some(snapshots) = snapshots {
-        let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
-        let when = snapshot::timetable(ctx.config.snapshot_every(), own);
-        let job = Job::new_async(when.as_str(), move |_, _| {
-            let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
-            Box::pin(async move {
-                let turn = snapshots.run_once(&ctx.db, ctx.wake.can_watch()).await;
-                let error = turn.as_ref().err().map(ToString::to_string);
-                if let Ok(Some(exposed)) = turn {
-                    exposed
-                        .events
-                        .into_iter()
-                        .for_each(|event| ctx.events.emit(event));
-                    if exposed.watch.is_some() {
-                        ctx.wake.watch(exposed.watch);
-                    }
-                }
-                ctx.events.emit(Event::Housekeeping {
-                    task: "snapshot",
-                    error,
-                });
-            })
-        })?;
-        scheduler.add(job).await?;
+        let (snapshots, when) = (
+            snapshots.clone(),
+            snapshot::timetable(ctx.config.snapshot_every(), own),
+        );
+        let expose = move |ctx| expose(ctx, snapshots.clone());
+        add(s, ctx, when, "snapshot", expose).await?;
     }
     scheduler.start().await?;
     Ok(scheduler)
 }
 
+/// Has `task` done at these instants, and says how it went.
+async fn add<T, Done>(
+    scheduler: &JobScheduler,
+    ctx: &Arc<Context>,
+    when: String,
+    name: &'static str,
+    task: T,
+) -> Result<(), JobSchedulerError>
+where
+    T: Fn(Arc<Context>) -> Done + Send + Sync + 'static,
+    Done: Future<Output = Result<(), StoreError>> + Send + 'static,
+{
+    let ctx = ctx.clone();
+    let job = Job::new_async(when.as_str(), move |_, _| {
+        let (ctx, done) = (ctx.clone(), task(ctx.clone()));
+        Box::pin(async move {
+            let error = done.await.err().map(|e| e.to_string());
+            ctx.events.emit(Event::Housekeeping { task: name, error });
+        })
+    })?;
+    scheduler.add(job).await.map(drop)
+}
+
 /// Each hour retention deletes for so long at the most.
 const FORGETS_FOR: Duration = Duration::from_secs(300);
 
-type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
-
-fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
-    Box::pin(async move {
-        let left = protocol::left_over(&ctx.db, GONE_FOR).await?;
-        if left.to_sweep() {
-            // The next poll looks whether somebody had some of it locked.
-            ctx.unfreed.fetch_or(left.to_free, Ordering::Relaxed);
-            let freed = protocol::sweep(&ctx.db).await?;
-            if !freed.is_empty() {
-                ctx.events.emit(Event::Swept { freed: freed.len() });
-            }
+async fn sweep(ctx: Arc<Context>) -> Result<(), StoreError> {
+    let left = protocol::left_over(&ctx.db, GONE_FOR).await?;
+    if left.to_sweep() {
+        // The next poll looks whether somebody had some of it locked.
+        ctx.unfreed.fetch_or(left.to_free, Ordering::Relaxed);
+        let freed = protocol::sweep(&ctx.db).await?;
+        if !freed.is_empty() {
+            ctx.events.emit(Event::Swept { freed: freed.len() });
         }
-        if left.to_write {
-            ctx.row_bell.ring();
+    }
+    if left.to_write {
+        ctx.row_bell.ring();
+    }
+    if left.to_abandon {
+        let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
+        if abandoned > 0 {
+            ctx.events.emit(Event::Abandoned { runs: abandoned });
         }
-        if left.to_abandon {
-            let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
-            if abandoned > 0 {
-                ctx.events.emit(Event::Abandoned { runs: abandoned });
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-fn ensure_partitions(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
-    Box::pin(async move {
-        partitions::ensure_partitions(&ctx.db, partitions::AHEAD)
-            .await
-            .map(|_| ())
-    })
+async fn ensure_partitions(ctx: Arc<Context>) -> Result<(), StoreError> {
+    let made = partitions::ensure_partitions(&ctx.db, partitions::AHEAD).await;
+    made.map(drop)
 }
 
-fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
-    Box::pin(async move {
-        let days = i32::try_from(ctx.tunable().retention.as_secs() / 86_400)
-            .unwrap_or(i32::MAX)
-            .max(1);
-        let default = Retention::default();
-        let kept = Retention {
-            runs: days,
-            logs: default.logs.min(days),
-            events: default.events.min(days),
-        };
-        retention::forget(&ctx.db, kept, FORGETS_FOR).await
-    })
+async fn drop_old(ctx: Arc<Context>) -> Result<(), StoreError> {
+    let days = ctx.tunable().retention.as_secs() / 86_400;
+    let days = i32::try_from(days).unwrap_or(i32::MAX).max(1);
+    let default = Retention::default();
+    let kept = Retention {
+        runs: days,
+        logs: default.logs.min(days),
+        events: default.events.min(days),
+    };
+    retention::forget(&ctx.db, kept, FORGETS_FOR).await
 }
 
-fn refresh_gauges(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
-    Box::pin(async move {
-        let pool = ctx.db.gauge();
-        ctx.events.metrics.connections(pool.idle, pool.used);
-        Ok(())
-    })
+async fn refresh_gauges(ctx: Arc<Context>) -> Result<(), StoreError> {
+    let pool = ctx.db.gauge();
+    ctx.events.metrics.connections(pool.idle, pool.used);
+    Ok(())
+}
+
+async fn expose(ctx: Arc<Context>, snapshots: Arc<Snapshots>) -> Result<(), StoreError> {
+    if let Some(exposed) = snapshots.run_once(&ctx.db, ctx.wake.can_watch()).await? {
+        exposed
+            .events
+            .into_iter()
+            .for_each(|event| ctx.events.emit(event));
+        if exposed.watch.is_some() {
+            ctx.wake.watch(exposed.watch);
+        }
+    }
+    Ok(())
 }

@@ -13,7 +13,6 @@ use farmhand_warden_client::wire::{AttemptId, AttemptReport, Event as WardenEven
 use super::attempts::Follows;
 use super::lease::Due;
 use super::leaving::Step;
-use super::poll::OVERDUE_AFTER;
 use super::turn::{Next, Session};
 use crate::inbox::{Settled, WardenInput};
 use crate::signals::Signal;
@@ -120,7 +119,7 @@ impl Session {
         received: BootInstant,
         result: Result<Poll, StoreError>,
     ) {
-        let (io, scheduling) = (&self.io, &mut self.scheduling);
+        let io = &self.io;
         let Ok(poll) = result else {
             self.poll.poll_failed(received);
             return;
@@ -134,16 +133,7 @@ impl Session {
         self.database.seen(io, &poll.database);
         let exposes = io.ctx.config.listen.map(|_| io.ctx.config.snapshot_every());
         io.ctx.wake.polled(&poll, exposes);
-        // What has just become due is somebody's turn; left alone for longer, it is everybody's.
-        let overdue = (poll.earliest_next_run).is_some_and(|at| at + OVERDUE_AFTER <= poll.db_now);
-        scheduling.polled(io, &poll, from.is_some(), overdue);
-        if let Some(ready) = poll.earliest_ready {
-            let at = self.database.clock.boot_at(ready, received);
-            scheduling.scheduler.hint_at(at);
-        }
-        if let Some(at) = poll.gated_at {
-            scheduling.hint_gated(io, at, &self.database.clock, received);
-        }
+        (self.scheduling).polled(io, &poll, from.is_some(), &self.database.clock, received);
         for wanted in poll.cancels {
             self.attempts.cancel(wanted.run_id, wanted.attempt);
         }
@@ -167,16 +157,13 @@ impl Session {
             Err(partial) => (partial.won, Some(partial.error)),
         };
         self.io.emit(Event::ClaimTook { took });
-        self.scheduling.claimed(&self.io, &won, error.as_ref(), now);
+        let starts = self.lease.may_claim(now) && self.leaving.works();
+        (self.scheduling).claimed(&self.io, &won, error.as_ref(), starts, now);
         if error.is_some() {
             // What it may have won beside that, a renewal will show.
             self.lease.copies.unsure(now);
         }
         self.io.ctx.memory.claimed(&won);
-        let starts = self.lease.may_claim(now) && self.leaving.works();
-        if starts {
-            self.scheduling.takes(&won, now);
-        }
         for run in won {
             let (io, attempts) = (&self.io, &mut self.attempts);
             let follows = if starts {

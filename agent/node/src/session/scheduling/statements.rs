@@ -6,7 +6,7 @@ use farmhand_core::due;
 use farmhand_core::lease::{BootInstant, claim_delay, rank};
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
-use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue, PartialClaim};
+use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue, PartialClaim, Poll};
 use farmhand_store::tables::{self as rows, Dispatched};
 use farmhand_store::{StoreError, signatures};
 use farmhand_telemetry::events::Event;
@@ -18,6 +18,7 @@ use super::triggers::TriggerDispatcher;
 use crate::inbox::Input;
 use crate::session::database::DbClock;
 use crate::session::io::Io;
+use crate::session::poll::OVERDUE_AFTER;
 
 /// Fire statements under way at once.
 const FIRES_AT_ONCE: usize = 2;
@@ -115,7 +116,14 @@ impl Scheduling {
     }
 
     /// A poll was answered. `anew`: by a database that may have given the numbers of changes a second time.
-    pub(crate) fn polled(&mut self, io: &Io, poll: &protocol::Poll, anew: bool, overdue: bool) {
+    pub(crate) fn polled(
+        &mut self,
+        io: &Io,
+        poll: &Poll,
+        anew: bool,
+        clock: &DbClock,
+        received: BootInstant,
+    ) {
         self.scheduler.set_live(poll.live_addresses.clone());
         let anew = anew || self.scheduler.was_set_back(poll.job_seq);
         if anew {
@@ -125,35 +133,30 @@ impl Scheduling {
         if self.scheduler.is_behind(poll.job_seq) || anew {
             self.load_jobs(io, Some(poll.job_seq));
         }
-        if overdue {
+        // What has just become due is somebody's turn; left alone for longer, it is everybody's.
+        if (poll.earliest_next_run).is_some_and(|at| at + OVERDUE_AFTER <= poll.db_now) {
             let ctx = io.ctx.clone();
             io.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
         }
         if poll.unsettled {
             self.triggers.left_behind();
         }
-        self.gates = poll.gates;
-        self.signatures.forget_refusals_if_changed(io);
-    }
-
-    /// A run that waits for a pool, a lock or a rate may be claimable at `at`: at once for everybody when that has
-    /// passed, else in an order that spares the database the herd; whom it leaves out the next poll tells.
-    pub(crate) fn hint_gated(
-        &mut self,
-        io: &Io,
-        at: jiff::Timestamp,
-        clock: &DbClock,
-        received: BootInstant,
-    ) {
-        let mut at_boot = clock.boot_at(at, received);
-        if at_boot > received {
-            let rank = rank("", at.as_microsecond(), &io.me.address, self.scheduler.live());
-            if rank >= TRYING_RANKS {
-                return;
-            }
-            at_boot = at_boot + claim_delay(rank);
+        if let Some(ready) = poll.earliest_ready {
+            self.scheduler.hint_at(clock.boot_at(ready, received));
         }
-        self.scheduler.hint_at(at_boot);
+        self.gates = poll.gates;
+        // A run that waits for a pool, a lock or a rate: at once for everybody when its time has passed, else in an order that spares the
+        // database the herd; whom it leaves out the next poll tells.
+        if let Some(at) = poll.gated_at {
+            let ready = clock.boot_at(at, received);
+            let rank = rank("", at.as_microsecond(), &io.me.address, self.scheduler.live());
+            if ready <= received {
+                self.scheduler.hint_at(ready);
+            } else if rank < TRYING_RANKS {
+                self.scheduler.hint_at(ready + claim_delay(rank));
+            }
+        }
+        self.signatures.forget_refusals_if_changed(io);
     }
 
     /// Runs of a job are due; for one node, if there is `node`.
@@ -272,8 +275,15 @@ impl Scheduling {
         });
     }
 
-    /// A claim was answered; `error`: not of all that it may have won.
-    pub(crate) fn claimed(&mut self, io: &Io, won: &[Claimed], error: Option<&StoreError>, now: BootInstant) {
+    /// A claim was answered; `error`: not of all that it may have won. `starts`: what it won is started here.
+    pub(crate) fn claimed(
+        &mut self,
+        io: &Io,
+        won: &[Claimed],
+        error: Option<&StoreError>,
+        starts: bool,
+        now: BootInstant,
+    ) {
         self.scheduler.claimed(error.is_none().then_some(won.len()));
         if let Some(e) = error {
             self.scheduler.hint_at(now + CLAIM_AGAIN);
@@ -281,11 +291,7 @@ impl Scheduling {
         } else if won.is_empty() {
             io.emit(Event::ClaimLost { kind: "any" });
         }
-    }
-
-    /// These are started here.
-    pub(crate) fn takes(&mut self, won: &[Claimed], now: BootInstant) {
-        if won.iter().any(|run| run.instances > 1 && run.firing.is_some()) {
+        if starts && won.iter().any(|run| run.instances > 1 && run.firing.is_some()) {
             // Shards that the nodes they were left to did not take.
             self.scheduler.hint_at(now + SHARDS_LEFT_TO_OTHERS);
         }
