@@ -17,7 +17,6 @@ pub enum Exit {
     Usage = 2,
     NotFound = 3,
     Refused = 4,
-    /// The database is out of reach.
     Unreachable = 5,
     /// The database, or the machine, denies it.
     Denied = 6,
@@ -41,11 +40,9 @@ impl From<Exit> for ExitCode {
 /// What sort of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request itself is wrong.
     Usage,
     /// No token, or none that is good.
     Unauthenticated,
-    /// The caller lacks a right.
     Denied,
     /// There is no such job, run, node or pool.
     NotFound,
@@ -56,16 +53,13 @@ pub enum Kind {
     /// It conflicts with the current state.
     Refused,
     TooLarge,
-    /// The body is not JSON.
     NotJson,
-    /// Job files with mistakes.
     Mistakes,
     TooMany,
     /// The database does not answer, or takes no writes.
     Away,
     /// Whoever is to do it is busy, or it takes too long.
     Slow,
-    /// Something is broken.
     Broken,
 }
 

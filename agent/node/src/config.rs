@@ -22,7 +22,6 @@ pub struct TlsFiles {
 /// What one agent runs with. Raw flags, environment and file are merged and checked before this exists.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// The URL of the farm's database.
     pub database_url: String,
     /// With another login, for all that touches users' tables; without one the agent's own does.
     pub rows_database_url: Option<String>,

@@ -28,7 +28,6 @@ const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 /// A step of less than this delays nothing by much.
 const STEP: Duration = Duration::from_secs(5);
 
-/// The running timetable.
 pub(crate) struct Housekeeper {
     stop: oneshot::Sender<()>,
     lease: JoinHandle<()>,

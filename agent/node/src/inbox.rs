@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 
 use crate::signals::Signal;
 
-/// What happened.
 pub(crate) enum Input {
     Renewed {
         sent: BootInstant,
@@ -80,7 +79,6 @@ pub(crate) enum Input {
     Reopened(Result<(), StoreError>),
 }
 
-/// What the session learns from its warden.
 pub(crate) enum WardenInput {
     Event(Event),
     /// It was told its end: what holds now, if it answered.
@@ -93,11 +91,9 @@ pub(crate) enum WardenInput {
     Dead(std::io::Result<Gone>),
     /// What a dead warden had left, and the kernel could not end, has ended: the attempts that were held for it.
     Emptied(Vec<AttemptId>, LostWhy),
-    /// A warden was started, or could not be.
     Started(Result<(WardenClient, Notices), WardenError>),
 }
 
-/// Why an attempt was not started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// No warden takes it, here or elsewhere.

@@ -75,7 +75,6 @@ impl Memory {
         }
     }
 
-    /// Claims were confirmed.
     pub(crate) fn claimed(&self, claimed: &[Claimed]) {
         if let Some(latest) = lock(&self.latest).as_mut() {
             claimed.iter().for_each(|c| latest.claimed(c.fence, c.run_id));

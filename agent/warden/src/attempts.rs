@@ -71,7 +71,6 @@ impl Attempts {
         self.living.get_mut(self.by_slot.get(&slot)?)
     }
 
-    /// The attempt whose main process this is.
     pub(super) fn of_main(&self, pid: i32) -> Option<AttemptId> {
         self.by_pid.get(&pid).copied()
     }
@@ -101,7 +100,6 @@ impl Attempts {
         Ok(())
     }
 
-    /// For the next attempt.
     pub(super) fn next_slot(&mut self) -> u32 {
         let slot = self.next_slot;
         self.next_slot = slot.wrapping_add(1);

@@ -42,7 +42,6 @@ impl Children {
         self.told = 0;
     }
 
-    /// What the agent is to be told now.
     pub(crate) fn untold(&mut self) -> Vec<ChildKill> {
         let told = std::mem::replace(&mut self.told, self.count);
         self.kept.iter().filter(|k| k.number > told).cloned().collect()

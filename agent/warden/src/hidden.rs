@@ -8,7 +8,6 @@ use farmhand_core::text::redact::{Redactor, Secrets};
 use super::child::secrets;
 use farmhand_warden_client::output::Stream;
 
-/// Of one attempt.
 #[derive(Debug)]
 pub(crate) struct Hidden {
     /// What the child told, until the first byte is read: then it is complete.

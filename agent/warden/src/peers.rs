@@ -83,7 +83,6 @@ impl Peers {
         Ok(may)
     }
 
-    /// Takes in what has arrived.
     pub(super) fn receive(&mut self, number: u32, poller: &Poller) {
         if self.connections.get_mut(&number).is_some_and(|c| !c.fill()) {
             self.hang_up(number, poller);
@@ -153,7 +152,6 @@ impl Peers {
         }
     }
 
-    /// As if nobody had ever connected.
     pub(super) fn forget_all(&mut self, poller: &Poller) {
         for (_, connection) in std::mem::take(&mut self.connections) {
             connection.close(poller);

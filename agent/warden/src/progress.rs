@@ -92,7 +92,6 @@ impl Progress {
     }
 }
 
-/// The line that is not complete yet.
 #[derive(Debug, Default)]
 struct Lines {
     line: Vec<u8>,
@@ -100,7 +99,6 @@ struct Lines {
     over: bool,
 }
 
-/// What some bytes said.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgressLines {
     /// A line was complete.

@@ -136,7 +136,6 @@ fn pause(answered: bool, took: Duration) -> Duration {
     }
 }
 
-/// What the looks so far have found.
 #[derive(Default)]
 struct Seen {
     before: Option<Marks>,
@@ -176,7 +175,6 @@ impl Seen {
     }
 }
 
-/// What two looks differ in.
 fn between(old: &Marks, new: &Marks) -> Change {
     let held = |marks: &Marks| -> BTreeMap<i64, (i32, bool, bool)> {
         (marks.live.iter())

@@ -27,7 +27,6 @@ impl Definitions {
         }
     }
 
-    /// The keys that are trusted now.
     pub(crate) fn trust(&self) -> Trust {
         Trust::now(self.trusted_keys.as_deref())
     }
@@ -58,7 +57,6 @@ impl Definitions {
     }
 }
 
-/// What an agent without such a login says.
 pub(crate) fn missing() -> Refusal {
     let setting = Login::Definitions.setting();
     Refusal::refused("this agent changes no definitions")

@@ -40,7 +40,6 @@ pub fn routes() -> Routes {
     api::router().merge(ui::router()).merge(login::router())
 }
 
-/// Only the health checks.
 pub(crate) fn health_router(app: &App) -> Router {
     response::finished(metrics::health(app.clone()), app)
 }

@@ -47,7 +47,6 @@ struct Folds {
 }
 
 impl Folds {
-    /// What is to be written down now.
     fn note(&mut self, refused: Refused, now: Instant) -> Vec<Refused> {
         let mut told = self.over(now);
         self.since.get_or_insert(now);

@@ -190,7 +190,6 @@ fn note(app: &App, remote: IpAddr, reason: &'static str) {
     });
 }
 
-/// Connections by address.
 #[derive(Clone)]
 struct Open {
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,

@@ -104,7 +104,6 @@ fn is_gone(error: io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// Whether SIGKILL is pending.
 fn is_killed(status: &str) -> bool {
     let mut pending = status
         .lines()

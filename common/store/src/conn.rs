@@ -292,7 +292,6 @@ impl Conn {
         Ok(rows)
     }
 
-    /// How a transaction begins here.
     pub(crate) fn begin(&self) -> &str {
         let writing = if self.direct { BEGIN } else { BEGIN_POOLED };
         self.reading.as_deref().unwrap_or(writing)

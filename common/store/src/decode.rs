@@ -125,7 +125,6 @@ impl<'de> MapAccess<'de> for Columns<'de, '_> {
     }
 }
 
-/// One value of a row.
 #[derive(Clone, Copy)]
 struct Column<'a> {
     row: &'a Row,
@@ -156,7 +155,6 @@ impl<'a> Column<'a> {
         Timestamp::from_microsecond(clamped).map_err(Error::custom)
     }
 
-    /// The text of a JSON value.
     fn json(self) -> Result<serde_json::Deserializer<serde_json::de::SliceRead<'a>>, Error> {
         let Anything(bytes) = self.get()?;
         // jsonb comes with a version before it.

@@ -7,7 +7,6 @@ use std::path::Path;
 /// Reads a file that this process could read only before it gave its rights away.
 pub type AsRoot = fn(&Path) -> io::Result<String>;
 
-/// Why a secret is not used.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// Others may read it.

@@ -94,7 +94,6 @@ impl DbConfig {
     }
 }
 
-/// What to say when no server would do.
 pub(super) fn summed_up(mut refusals: Vec<(String, StoreError)>) -> StoreError {
     let away = |e: &StoreError| e.is_away() && !matches!(e, StoreError::ReadOnly);
     if refusals.len() == 1

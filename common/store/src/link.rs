@@ -17,7 +17,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 type Rustls = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
 type RustlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// How connections of one configuration are secured.
 #[derive(Clone)]
 pub(crate) enum Link {
     Tls(MakeRustlsConnect),
@@ -117,7 +116,6 @@ impl AsyncWrite for LinkStream {
     }
 }
 
-/// Why a server was not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distrust {
     Cleartext,

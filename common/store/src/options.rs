@@ -7,7 +7,6 @@ use percent_encoding::percent_decode_str;
 
 use super::error::StoreError;
 
-/// How the connection is to be secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secured {
     /// By TLS, with the certificate and the host's name verified.
@@ -18,7 +17,6 @@ pub(crate) enum Secured {
     Plain,
 }
 
-/// What was taken out.
 #[derive(Default)]
 pub(crate) struct Extra {
     sslmode: Option<String>,

@@ -24,7 +24,6 @@ const CLIENT_LIMIT: Duration = Duration::from_secs(10);
 /// Notes of one set.
 const SET: i32 = 50;
 
-/// What one set came to.
 enum Written {
     /// So many notes are done with.
     Done,
@@ -105,7 +104,6 @@ async fn next(db: &Db, visited: &[String]) -> Result<Next, StoreError> {
     db.one(stmt!("rows_next"), &[(&visited, Type::TEXT_ARRAY)]).await
 }
 
-/// One set in one transaction.
 async fn write(db: &Db, rows: &Db, job: &str, most: i32) -> Result<Written, StoreError> {
     let mut tx = rows.transaction_within("row_writes", CLIENT_LIMIT).await?;
     tx.batch(&format!(

@@ -60,7 +60,6 @@ fn waited_for(names: &str) -> i64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
-/// How far the standbys are behind.
 pub(crate) fn lag(server: &Server) -> Check {
     match server.standby_lag_bytes {
         None if server.standbys == 0 => Check::ok("standby lag", "no standby"),
@@ -78,7 +77,6 @@ pub(crate) fn lag(server: &Server) -> Check {
     }
 }
 
-/// What stands in between.
 pub(crate) fn pooler(server: &Server, link: &Link) -> Check {
     // A backend that is older than the connection was lent by somebody in between.
     let lent = server.backend_age_seconds > link.connected_for.as_secs_f64();

@@ -179,7 +179,6 @@ fn connections(server: &Server) -> Check {
     )
 }
 
-/// The farm's own tables.
 pub(crate) fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
     vec![versions(farm, own_version)]
 }

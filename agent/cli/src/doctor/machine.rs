@@ -16,7 +16,6 @@ const TOO_LITTLE: u64 = 64 << 20;
 /// pidfds for every process, `close_range` and what the warden builds on them.
 const OLDEST_KERNEL: (u32, u32) = (5, 10);
 
-/// What was seen.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub kernel: String,
@@ -28,7 +27,6 @@ pub(crate) struct Machine {
     pub state_dir: StateDir,
 }
 
-/// What was found about the state directory.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     pub path: PathBuf,
@@ -87,7 +85,6 @@ fn fifo(dir: &Path) -> io::Result<()> {
     fs::remove_file(&path)
 }
 
-/// Judges what was seen.
 pub(crate) fn judge(machine: &Machine) -> Vec<Check> {
     let capabilities = &machine.capabilities;
     vec![

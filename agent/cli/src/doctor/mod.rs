@@ -13,7 +13,6 @@ pub(crate) mod tables;
 
 use serde::Serialize;
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
@@ -26,7 +25,6 @@ pub(crate) enum Level {
     Failure,
 }
 
-/// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub check: &'static str,
@@ -68,7 +66,6 @@ impl Check {
     }
 }
 
-/// The worst of all levels.
 pub(crate) fn worst(checks: &[Check]) -> Level {
     checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok)
 }

@@ -4,7 +4,6 @@ use farmhand_store::notify::TargetRow;
 
 use super::{Check, Level};
 
-/// What is to be said of one target.
 pub(crate) fn judge(target: &TargetRow) -> Check {
     let name = &target.name;
     if target.spec.is_none() {

@@ -6,7 +6,6 @@ use super::{EmbeddedError, at};
 
 const OLDEST: u32 = 15;
 
-/// One installation of the server programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     pub initdb: PathBuf,

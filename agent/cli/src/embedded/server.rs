@@ -270,7 +270,6 @@ pub(crate) fn end_with_parent(command: &mut Command, signal: i32) {
     unsafe { command.pre_exec(arm) };
 }
 
-/// A log that its owner alone reads.
 pub(crate) fn private_log(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600).open(path)
@@ -285,7 +284,6 @@ fn open_log(path: &Path) -> Result<fs::File, EmbeddedError> {
     Ok(log)
 }
 
-/// The last lines of a log.
 fn tail(path: &Path) -> String {
     let mut text = Vec::new();
     if let Ok(mut file) = fs::File::open(path) {

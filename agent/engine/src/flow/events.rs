@@ -51,7 +51,6 @@ pub(crate) enum Event<'a> {
     },
 }
 
-/// How a task ended, as events tell it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Ended<'a> {
     /// Nothing when the task was not executed.
@@ -131,7 +130,6 @@ pub struct Reporter {
     ended: usize,
     running: Vec<String>,
     live: bool,
-    /// A person looks at stdout.
     watched: bool,
     /// Why stdout took no more.
     failed: Option<io::Error>,
@@ -153,7 +151,6 @@ impl Reporter {
         }
     }
 
-    /// Whether the output of tasks is shown.
     pub(crate) fn shows_output(&self) -> bool {
         self.style == Style::People
     }

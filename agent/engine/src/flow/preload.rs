@@ -234,7 +234,6 @@ impl Shell {
         Ok((shell, loaded))
     }
 
-    /// One line.
     fn reply(&mut self, within: Duration) -> io::Result<String> {
         let end = Instant::now() + within;
         loop {

@@ -162,7 +162,6 @@ impl RunDir {
         self.memory.as_deref()
     }
 
-    /// Where the output of a task is kept.
     pub(crate) fn log_path(&self, task: &str) -> PathBuf {
         let mut name = encode_name(task.as_bytes());
         name.extend(b".log");
@@ -174,7 +173,6 @@ impl RunDir {
         open(&self.log_path(task))
     }
 
-    /// Writes down that a task ended.
     pub(crate) fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
         self.record.add(end)
     }

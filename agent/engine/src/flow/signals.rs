@@ -106,7 +106,6 @@ impl<W> Limit<W> {
     }
 }
 
-/// Signals the group of a task.
 pub(crate) fn signal_group(leader: i32, signal: i32) {
     // SAFETY: the number is that of an unreaped child, or of one whose end was heard of just now.
     unsafe { libc::kill(-leader, signal) };

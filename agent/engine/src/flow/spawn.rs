@@ -92,7 +92,6 @@ impl Spawner {
         )
     }
 
-    /// Standard input, output and error output.
     fn files(&self, output: BorrowedFd<'_>) -> io::Result<Files> {
         let files = Files::new()?;
         for (from, to) in [
@@ -145,7 +144,6 @@ impl Spawner {
     }
 }
 
-/// What a command executes.
 pub(crate) fn argv(command: &Command) -> Vec<CString> {
     match command {
         Command::Argv(words) => c_strings(words.iter().map(String::as_str)),

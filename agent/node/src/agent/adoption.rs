@@ -14,7 +14,6 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(12);
 /// How long a warden that is gone has to be seen dead.
 const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
 
-/// A warden that lives, connected.
 pub(super) struct RunningWarden {
     pub client: WardenClient,
     pub notices: Notices,

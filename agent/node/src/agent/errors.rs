@@ -18,7 +18,6 @@ use crate::systemd;
 pub enum AgentError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another agent lives under this address.
     #[error(
         "the address {address} belongs to another live agent (session {session}{}); give this one an --address of \
          its own, or stop the other", holder.map_or("", Relation::of_the_holder)
@@ -29,7 +28,6 @@ pub enum AgentError {
         /// Its machine, compared with this one.
         holder: Option<Relation>,
     },
-    /// Its warden lives.
     #[error(
         "the state directory {} belongs to the node {address}, whose jobs run under session {session}; start this agent \
          with --address {address}, or with a --state-dir of its own", dir.display()

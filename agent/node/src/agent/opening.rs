@@ -112,7 +112,6 @@ fn left_behind(ctx: &Context, living: &[AttemptReport]) -> HashSet<AttemptId> {
     begun.filter(|id| !lives(id)).collect()
 }
 
-/// What this machine's boot fires.
 async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> {
     let boot_id = match machine::boot_id() {
         Ok(id) => id,

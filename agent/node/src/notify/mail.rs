@@ -6,7 +6,6 @@ use mail_builder::MessageBuilder;
 use mail_builder::headers::raw::Raw;
 use serde_json::Value;
 
-/// The mail, header and body.
 pub(crate) fn compose(
     delivery: &Delivery,
     from: &str,

@@ -52,7 +52,6 @@ pub struct Outside {
     pub ping: Option<Ping>,
 }
 
-/// The running task.
 pub(crate) struct Notifier {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,

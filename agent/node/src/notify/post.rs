@@ -31,7 +31,6 @@ const ANSWER_TEXT: Duration = Duration::from_secs(1);
 /// A part of an address that is as long may be a secret.
 const SECRET: usize = 8;
 
-/// What is sent.
 pub(crate) struct Outgoing<'a> {
     pub method: Method,
     pub url: &'a Url,

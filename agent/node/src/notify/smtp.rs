@@ -21,9 +21,7 @@ const CONVERSATION: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smtp {
     pub host: String,
-    /// The port on which it takes mail.
     pub port: u16,
-    /// How the connection to it is encrypted.
     pub tls: SmtpTls,
     /// The login; without one none is used.
     pub user: Option<String>,

@@ -64,7 +64,6 @@ pub(crate) fn task_end(text: &[u8]) -> Option<TaskEnd> {
 }
 
 impl<T> Follower<T> {
-    /// The record of an attempt.
     pub(super) fn of(
         paths: &Paths,
         id: AttemptId,

@@ -93,7 +93,6 @@ impl Ended {
         })
     }
 
-    /// Says how it ended.
     pub(super) fn tell(&self, events: &Events) {
         let about = self.assignment.about();
         if let Some(result) = &self.result {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use farmhand_warden_client::wire::AttemptId;
 
-/// The attempt that lines are of.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub id: AttemptId,

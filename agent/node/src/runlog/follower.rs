@@ -9,7 +9,6 @@ use farmhand_warden_client::{Item, OutputReader};
 /// Read in one pass at most: a bound on how long others wait. Bytes.
 const PASS_MAX: u64 = 1 << 20;
 
-/// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// There is nothing more, for now.

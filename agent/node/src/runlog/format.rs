@@ -43,7 +43,6 @@ impl Format {
     }
 }
 
-/// Writes entries of one node.
 pub(crate) struct Writer {
     format: Format,
     node: String,
@@ -61,7 +60,6 @@ impl Writer {
         self.format.line_max()
     }
 
-    /// The datagram of one line.
     pub(super) fn entry(&self, about: &About, line: &Line) -> Vec<u8> {
         match self.format {
             Format::Journald => self.journal(about, line),

@@ -85,7 +85,6 @@ impl RunLog {
         }
     }
 
-    /// Whether there is a forwarder.
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }

@@ -15,7 +15,6 @@ const ROOM_WITHIN: Duration = Duration::from_millis(200);
 /// Entries of ended attempts that may wait for room. Bytes.
 const WAITING_MAX: usize = 4 << 20;
 
-/// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Yes,
@@ -68,12 +67,10 @@ impl Socket {
         self.change.take()
     }
 
-    /// Whether entries wait in memory.
     pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// How many do.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }

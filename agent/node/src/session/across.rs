@@ -185,7 +185,6 @@ impl Session {
         }
     }
 
-    /// The warden reports that an attempt has ended.
     pub(super) fn exited(&mut self, report: AttemptReport) {
         let Some(exit) = self.attempts.exited(&self.io, report) else {
             return;

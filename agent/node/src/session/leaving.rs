@@ -26,12 +26,10 @@ enum Mode {
     Killing { give_up: BootInstant },
 }
 
-/// A drain that an operator asked for.
 #[derive(Debug, Default)]
 struct Drain {
     /// What still runs then is ended.
     until: Option<BootInstant>,
-    /// Told to end.
     told: HashSet<AttemptId>,
     drained: bool,
 }

@@ -24,7 +24,6 @@ use super::scheduling::Scheduling;
 use crate::inbox::Input;
 use crate::systemd;
 
-/// Why a session's loop returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
     /// Expired by another agent: open a new one.
@@ -54,7 +53,6 @@ pub(super) enum Next {
     Close,
 }
 
-/// One session's whole state.
 pub(crate) struct Session {
     pub(super) io: Io,
     pub(super) lease: Lease,

@@ -37,7 +37,6 @@ pub struct Census {
     pub left_behind: Vec<Stat>,
 }
 
-/// The signs by which a process is recognised.
 #[derive(Debug)]
 struct Signs<'a> {
     living: HashSet<AttemptId>,

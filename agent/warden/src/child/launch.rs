@@ -44,7 +44,6 @@ impl Failed {
         Failed { step, errno }
     }
 
-    /// The child could not move to its cgroup.
     pub(crate) fn cgroup(error: &io::Error) -> Failed {
         let (step, errno) = (Step::Cgroup, error.raw_os_error().unwrap_or(0));
         Failed { step, errno }
@@ -62,7 +61,6 @@ impl Failed {
         bytes
     }
 
-    /// Reads what `leave` wrote.
     fn read(bytes: &[u8]) -> Option<Failed> {
         let bytes: [u8; 12] = bytes.try_into().ok()?;
         let [step, _, _, _, e0, e1, e2, e3, which @ ..] = bytes;
@@ -84,7 +82,6 @@ impl Failed {
         }
     }
 
-    /// In words.
     pub(crate) fn explained(
         self,
         request: &SpawnRequest,
@@ -211,7 +208,6 @@ impl Setting {
     }
 }
 
-/// The command, ready to be executed.
 #[derive(Debug)]
 pub(crate) struct Launch {
     no_new_privs: bool,

@@ -112,7 +112,6 @@ fn heap_begins() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Whether a forked child has this page.
     fn child_has(page: usize) -> bool {
         // SAFETY: the child makes two system calls, and no other.
         unsafe {

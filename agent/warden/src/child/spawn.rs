@@ -57,7 +57,6 @@ impl Liveness {
     }
 }
 
-/// Why no process was made.
 #[derive(Debug)]
 pub(crate) enum NotMade {
     /// No descriptor or memory for what it needs.

@@ -26,7 +26,6 @@ pub(crate) fn current_user() -> Option<User> {
     accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
 }
 
-/// This process's own numbers.
 pub(crate) fn current_account() -> Account {
     Account {
         uid: rustix::process::geteuid().as_raw(),
@@ -100,7 +99,6 @@ pub(crate) fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(),
         .map_err(|why| refused(Stage::Policy, name, &why))
 }
 
-/// Makes the run directory the user's.
 pub(crate) fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailure> {
     let (uid, gid) = (user.account.uid, user.account.gid);
     std::os::unix::fs::chown(dir, Some(uid), Some(gid)).map_err(|e| match e.raw_os_error() {

@@ -160,7 +160,6 @@ pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next)
     }
 }
 
-/// Notes a request that is turned away.
 pub(super) fn record(app: &App, request: &Request, refusal: &Rejection) {
     app.refusals.note(Refused {
         reason: refusal.word(),
@@ -276,7 +275,6 @@ fn bearer(value: &header::HeaderValue) -> Option<String> {
         .then(|| text.trim().to_owned())
 }
 
-/// Where the request came from.
 pub(super) fn remote(request: &Request) -> IpAddr {
     let known = request.extensions().get::<Remote>();
     known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.0)

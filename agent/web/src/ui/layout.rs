@@ -145,7 +145,6 @@ fn mark() -> Markup {
     }
 }
 
-/// What the keys do.
 fn help() -> Markup {
     const KEYS: [(&str, &str); 10] = [
         ("/", "to the filter"),

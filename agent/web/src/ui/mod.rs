@@ -79,7 +79,6 @@ where
     )
 }
 
-/// The problem for people.
 pub(super) fn problem(app: &App, problem: &Problem) -> Response {
     error::page(app, None, problem)
 }

@@ -106,7 +106,6 @@ fn states(word: &str) -> Result<&'static [RunState], Problem> {
     Ok(choice("state", word, &CHOICES, |(word, ..)| word)?.2)
 }
 
-/// The zone of the filter's times.
 fn zone(name: &str) -> Result<TimeZone, Problem> {
     match name.trim() {
         "" => Ok(TimeZone::UTC),

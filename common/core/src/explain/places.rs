@@ -129,7 +129,6 @@ pub(super) fn places(
     }
 }
 
-/// The nodes that may run it.
 pub(super) fn fitting<'a>(facts: &'a Facts, placement: &Placement, live: Option<&Live>) -> Vec<&'a Node> {
     let only = live.and_then(|live| live.node.as_ref());
     (facts.nodes.iter())

@@ -124,7 +124,6 @@ impl Malformed {
     }
 }
 
-/// What a script says about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Header {
     pub(super) provides: Vec<(String, Place)>,

@@ -32,7 +32,6 @@ impl<T> Lists<T> {
         bounds.map_or(&[], |(from, to)| &self.items[*from as usize..*to as usize])
     }
 
-    /// The length of each list.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.starts.windows(2).map(|w| (w[1] - w[0]) as usize)
     }

@@ -73,7 +73,6 @@ impl CalendarDates {
         others
     }
 
-    /// The days as numbers.
     pub(super) fn closed(&self) -> Closed {
         let number = |day: Date| days_from_civil(day.year().into(), day.month() as u32, day.day() as u32);
         let mut ranges: Vec<(i64, i64)> = (self.ranges.iter())

@@ -105,7 +105,6 @@ impl Days {
     }
 }
 
-/// One parsed expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cron {
     pub second: u64,

@@ -54,7 +54,6 @@ pub(super) const DAY_OF_WEEK: Kind = Kind {
     )
 };
 
-/// A parsed field.
 #[derive(Default)]
 pub(super) struct Field {
     /// Bit n: value n. Sunday is bit 0.

@@ -6,7 +6,6 @@ use super::field::{self, DAY_OF_MONTH, DAY_OF_WEEK, HOUR, Kind, MINUTE, MONTH, S
 use super::hash::JobHash;
 use super::interval;
 
-/// What one expression of a list means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Cron(Cron),

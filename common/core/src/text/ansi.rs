@@ -154,7 +154,6 @@ impl Ansi {
         }
     }
 
-    /// The sequence is complete.
     fn end(&mut self) {
         self.begun.clear();
         self.at = At::Text;

@@ -29,7 +29,6 @@ pub(super) fn is_refused(schedule: &str) -> bool {
     }
 }
 
-/// The elements of all fields.
 fn items(schedule: &str) -> impl Iterator<Item = &str> {
     expression(schedule).split([' ', ','])
 }

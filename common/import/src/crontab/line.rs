@@ -68,7 +68,6 @@ impl At<'_> {
         }
     }
 
-    /// Where this end of the line begins.
     fn column(&self, rest: &str) -> usize {
         self.line.chars().count() - rest.chars().count() + 1
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// A command that `flock` guards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Guarded {
     pub file: String,

@@ -217,7 +217,6 @@ impl CronJob<'_> {
         Ok((draft, imported))
     }
 
-    /// What runs.
     fn container(&mut self, pod: &Value, draft: &mut Draft) -> Result<(), Refused> {
         let containers = pod["containers"]
             .as_array()
@@ -290,7 +289,6 @@ impl CronJob<'_> {
         Ok(())
     }
 
-    /// Deadlines, retries and resources.
     fn limits(&mut self, job: &Value, pod: &Value, draft: &mut Draft) {
         let retries = job["backoffLimit"]
             .as_u64()

@@ -134,7 +134,6 @@ pub(crate) fn argv_without_variables(argv: &[String]) -> &[String] {
     }
 }
 
-/// The text without these values.
 pub(crate) fn hide(text: &mut String, values: &BTreeMap<String, String>) {
     let mut values: Vec<&String> = values.values().collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));

@@ -7,7 +7,6 @@ use farmhand_core::definition::for_importers::is_variable;
 
 use crate::proposed::{Part, in_shell, parts};
 
-/// One command of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exec {
     pub words: Vec<String>,

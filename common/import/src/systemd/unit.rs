@@ -2,7 +2,6 @@
 
 use crate::proposed::Report;
 
-/// One assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// From 1, where it begins.
@@ -12,7 +11,6 @@ pub(super) struct Entry {
     pub value: String,
 }
 
-/// A unit file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unit {
     pub entries: Vec<Entry>,

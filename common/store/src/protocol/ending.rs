@@ -280,7 +280,6 @@ impl Cause {
     }
 }
 
-/// Which held runs of ended sessions to free.
 #[derive(Default)]
 struct Scope<'a> {
     address: Option<&'a str>,

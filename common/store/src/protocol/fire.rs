@@ -43,7 +43,6 @@ pub(super) struct Want<'a> {
     pub(super) due: Vec<Timestamp>,
     /// None: the run is ready at once.
     pub(super) late_ms: Option<i64>,
-    /// The other instants.
     pub(super) skipped: Vec<Fold<'a>>,
     /// The only node that may have it.
     pub(super) node: Option<&'a str>,

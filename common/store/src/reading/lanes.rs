@@ -262,7 +262,6 @@ async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Bar>) -> Result<Vec<
     Ok(kept)
 }
 
-/// What happened to attempts that were lost.
 async fn marks(db: &Db, rows: &[Bar]) -> Result<Vec<Mark>, StoreError> {
     let lost: BTreeSet<i64> = (rows.iter())
         .filter(|r| r.end == BarEnd::Lost)

@@ -197,7 +197,6 @@ fn end_with_a_line(view: &mut LogView) {
     }
 }
 
-/// Lines that end in a row of output.
 #[derive(Deserialize)]
 struct Lines {
     seq: i64,
@@ -250,7 +249,6 @@ async fn line_of(db: &Db, of: (i64, i32), byte: i64) -> Result<Option<i64>, Stor
     Ok(Some(before + 1 + i64::try_from(within).unwrap_or(0)))
 }
 
-/// Where a line begins.
 async fn byte_of(db: &Db, of: (i64, i32), line: i64) -> Result<Option<i64>, StoreError> {
     if line <= 1 {
         return Ok(Some(0));

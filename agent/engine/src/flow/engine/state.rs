@@ -96,7 +96,6 @@ pub struct FlowEngine<'f> {
     pub(super) names: Vec<(usize, &'f str)>,
     /// By node: whether its names have been told.
     pub(super) told: Vec<bool>,
-    /// What runs was asked to end.
     pub(super) stopping: bool,
     /// When the output of what runs is next looked at.
     pub(super) look_at: Instant,

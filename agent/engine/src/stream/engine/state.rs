@@ -48,21 +48,17 @@ pub struct StreamEngine {
     pub(super) teller: Teller,
     pub(super) workers: BTreeMap<i32, Worker>,
     pub(super) waiting: Vec<Waiting>,
-    /// The list is at its end.
     pub(super) ended: bool,
     /// A line was asked for, and there was none yet.
     pub(super) hungry: bool,
-    /// There is more to do at once.
     pub(super) busy: bool,
     pub(super) trouble: Option<String>,
     pub(super) stopping: bool,
-    /// It cannot go on.
     pub(super) leaving: bool,
     pub(super) given_up: u64,
     pub(super) look_at: Instant,
 }
 
-/// A line that is to be handled.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) index: u64,

@@ -236,7 +236,6 @@ impl Growing {
         }
     }
 
-    /// Whether no more lines are waited for.
     fn is_over(&self, now: Instant) -> bool {
         let Follow::For { ms } = self.follow else {
             return false;

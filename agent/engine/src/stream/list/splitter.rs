@@ -5,7 +5,6 @@ use farmhand_core::stream::{Line, Lines, Tail};
 /// Bytes read at once.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// One line that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub line: Line,
@@ -16,20 +15,17 @@ pub(crate) struct Read {
     pub number: Option<u64>,
 }
 
-/// What a list has at the moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Line(Read),
     /// A line that is not wanted.
     Passed,
-    /// Nothing yet.
     Later,
     End,
     /// What was read is good, and nothing more will come: a sentence.
     Broken(String),
 }
 
-/// Bytes on their way to lines.
 #[derive(Debug)]
 pub(super) struct Splitter {
     buffer: Vec<u8>,

@@ -80,7 +80,6 @@ impl Attempts {
         }
     }
 
-    /// Somebody wants its end.
     pub(crate) fn cancel(&mut self, run_id: i64, attempt: i32) {
         let id = AttemptId { run_id, attempt };
         let Some(attempt) = self.by_id.get_mut(&id) else {
@@ -108,7 +107,6 @@ impl Attempts {
         longest
     }
 
-    /// Ends everything at once.
     pub(crate) fn kill_all(&mut self) {
         for id in self.all() {
             self.take_back(id);

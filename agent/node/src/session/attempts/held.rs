@@ -31,7 +31,6 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Whether a process of it may live.
     pub(super) fn may_live(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -89,7 +88,6 @@ pub(crate) enum Follows {
     Renewal,
     /// The database may show something as held that is not known here.
     Unsure,
-    /// A definition was refused here.
     Refusal,
 }
 
@@ -211,13 +209,11 @@ impl Attempts {
         metrics.runs_in_progress.set(shown(used.count()));
     }
 
-    /// What may live here.
     pub(crate) fn living(&self) -> Vec<AttemptId> {
         let living = self.by_id.iter().filter(|(_, a)| a.phase.may_live());
         living.map(|(id, _)| *id).collect()
     }
 
-    /// All that are here.
     pub(crate) fn all(&self) -> Vec<AttemptId> {
         self.by_id.keys().copied().collect()
     }
@@ -275,12 +271,10 @@ impl Attempts {
         self.show_slots(io);
     }
 
-    /// Whether ends are not written down yet.
     pub(crate) fn has_unwritten(&self) -> bool {
         self.by_id.values().any(|a| a.phase == Phase::Ended)
     }
 
-    /// Runs of which nothing was started here.
     pub(crate) fn unstarted(&self) -> Vec<i64> {
         let refused = self.by_id.iter().filter(|(_, a)| a.phase == Phase::Refused);
         refused.map(|(id, _)| id.run_id).collect()

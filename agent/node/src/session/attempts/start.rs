@@ -205,7 +205,6 @@ impl Attempts {
         Follows::Renewal
     }
 
-    /// A warden was started, or could not be.
     pub(crate) fn warden_started(
         &mut self,
         io: &Io,

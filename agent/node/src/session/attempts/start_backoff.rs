@@ -77,7 +77,6 @@ impl StartBackoff {
         at_once.map_or(free, |n| free.min(usize::try_from(n).unwrap_or(usize::MAX)))
     }
 
-    /// Why it cannot start runs.
     pub(crate) fn why(&self) -> Option<&str> {
         self.0.as_ref()?.why.as_deref()
     }

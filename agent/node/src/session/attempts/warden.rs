@@ -218,7 +218,6 @@ impl WardenLink {
         });
     }
 
-    /// Ends everything at once.
     pub(crate) fn kill_all(&self) {
         self.tell(move |client| async move { client.kill_all(Duration::ZERO, KillReason::Shutdown).await });
     }
@@ -272,7 +271,6 @@ impl WardenLink {
         }
     }
 
-    /// How many attempts the warden keeps.
     pub(crate) fn max_attempts(&self) -> u32 {
         let told = self.connection().map(|client| client.identity().max_attempts);
         told.map_or(self.max_attempts, |told| told.min(self.max_attempts))

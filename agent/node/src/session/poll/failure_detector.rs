@@ -83,7 +83,6 @@ impl FailureDetector {
         self.asked = true;
     }
 
-    /// Look again then.
     pub(crate) fn poll_at(&mut self, at: BootInstant) {
         self.asked_at = Some(self.asked_at.map_or(at, |asked| asked.min(at)));
     }
@@ -104,7 +103,6 @@ impl FailureDetector {
         self.poll_now();
     }
 
-    /// A poll had no answer.
     pub(crate) fn poll_failed(&mut self, now: BootInstant) {
         self.in_flight = false;
         self.next_poll = now + self.timing.poll_every(self.told);

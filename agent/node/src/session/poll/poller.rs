@@ -46,7 +46,6 @@ impl FailureDetector {
         self.poll_at(now + OVERDUE_AFTER.unsigned_abs() + A_LITTLE);
     }
 
-    /// Acts on what the last poll made ripe.
     pub(crate) fn act_on_ripe(&mut self, io: &Io, now: BootInstant) {
         if io.ctx.unfreed.swap(false, Ordering::Relaxed) {
             free_ended(io);

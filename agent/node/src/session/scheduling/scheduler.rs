@@ -156,7 +156,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A poll is sent.
     pub(crate) fn polls(&mut self) {
         self.polled_from = self.seq;
     }

@@ -172,7 +172,6 @@ impl Scheduling {
         }
     }
 
-    /// Jobs have changed.
     pub(crate) fn changed(&mut self, io: &Io, seq: i64) {
         if seq > self.scheduler.seq() {
             self.load_jobs(io, None);

@@ -38,7 +38,6 @@ struct Watched {
     keyless: bool,
 }
 
-/// The table jobs of the farm.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     jobs: HashMap<String, Watched>,

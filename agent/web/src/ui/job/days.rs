@@ -127,7 +127,6 @@ fn signs(days: &[JobDay]) -> Vec<Sign> {
     signs
 }
 
-/// The day's runs.
 fn runs(days: &JobDays, day: &JobDay) -> String {
     let next = day.day.saturating_add(jiff::Span::new().days(1));
     let zone = Some(days.timezone.as_str()).filter(|zone| *zone != "UTC");

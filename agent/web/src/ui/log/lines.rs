@@ -9,7 +9,6 @@ use maud::{Markup, html};
 use super::super::parts::link;
 use super::super::parts::time::bytes;
 
-/// What stands in a line.
 enum Part {
     Text(LogStream, Span),
     /// So many bytes were not kept.

@@ -210,7 +210,6 @@ fn held(why: &Explanation) -> Markup {
     }
 }
 
-/// Whether it takes longer than usual.
 fn longer(detail: &RunDetail) -> Markup {
     let since = detail.run.started_at;
     let lasted = since.and_then(|at| Duration::try_from(detail.db_now.duration_since(at)).ok());

@@ -59,7 +59,6 @@ impl<T> Defined<T> {
     }
 }
 
-/// Where a name is defined.
 pub(super) struct Place<'a> {
     pub name: &'a str,
     /// Index of the source.

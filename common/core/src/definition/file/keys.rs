@@ -18,7 +18,6 @@ use crate::document::{Reader, Wrong, duration, filled, positive_duration, size};
 /// Reads and checks a single value.
 type Rule<T> = fn(&DeValue<'_>) -> Result<T, Wrong>;
 
-/// What a value looks like.
 pub(super) enum Kind {
     /// A string, with examples.
     Text(&'static [&'static str], Rule<String>),
@@ -52,14 +51,12 @@ pub(super) enum Kind {
     Tables(&'static Keys),
 }
 
-/// A key, its kind, and what it means.
 pub(super) struct Key {
     pub name: &'static str,
     pub kind: Kind,
     pub doc: &'static str,
 }
 
-/// The keys of one table.
 pub(super) struct Keys {
     pub keys: &'static [Key],
     /// Words from elsewhere, and what is meant here.

@@ -17,7 +17,6 @@ pub struct TargetDefinition {
     pub source: usize,
 }
 
-/// The targets of all files.
 pub(super) type Targets = Defined<TargetDefinition>;
 
 impl Targets {

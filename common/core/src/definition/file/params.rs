@@ -9,7 +9,6 @@ use crate::definition::spec::names::is_param_name;
 use crate::definition::spec::params::ParamSpec;
 use crate::document::{Reader, Spanned};
 
-/// Reads the parameters of a job.
 pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(params) = job.table("params") else {
         return;

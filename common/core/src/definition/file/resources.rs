@@ -17,7 +17,6 @@ pub struct PoolDefinition {
     pub source: usize,
 }
 
-/// The pools of all files.
 pub(super) type Pools = Defined<PoolDefinition>;
 
 impl Pools {

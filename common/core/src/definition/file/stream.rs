@@ -15,7 +15,6 @@ use crate::document::{Reader, Wrong};
 pub(super) const MAX_WORKERS: i64 = 64;
 pub(super) const MAX_FAILURES: i64 = 100;
 
-/// What makes a job a stream.
 pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(mut read) = spec.stream.take() else {
         return;

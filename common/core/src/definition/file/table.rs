@@ -19,7 +19,6 @@ const MAX_KEY: usize = 32;
 
 const LONGEST_POLL: Duration = Duration::from_secs(86_400);
 
-/// What makes a job a table job.
 pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(read) = &mut spec.table else { return };
     let (Some(span), Some(mut table)) = (job.key_span("table"), job.table("table")) else {

@@ -125,7 +125,6 @@ fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
     found.map_or_else(|| job.span.clone(), |(_, span)| span.clone())
 }
 
-/// What is wrong within one job.
 pub(super) fn check_job(job: &mut Reader<'_>, spec: &JobSpec) {
     // What it inherits is for the others.
     if spec.triggered_by.is_empty() && job.key_span("triggered_by").is_none() {

@@ -100,7 +100,6 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<u64, Wrong> {
     Ok(bytes)
 }
 
-/// Variables of a command.
 pub(super) fn environment(env: Reader<'_>) -> BTreeMap<String, String> {
     let sink = env.sink();
     let mut all = BTreeMap::new();
@@ -143,7 +142,6 @@ pub(super) fn any(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// A rate, as the file has it.
 pub(super) fn rate(value: &DeValue<'_>) -> Result<String, Wrong> {
     let fix = "write how many starts in how much time: \"10/1m\"";
     let rate = filled(value)?.parse::<Rate>();

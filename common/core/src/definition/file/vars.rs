@@ -16,7 +16,6 @@ const OPEN: &str = "${vars.";
 /// What is wrong, and how to fix it.
 type Fault = (String, String);
 
-/// The variables of all files read together.
 #[derive(Debug, Default)]
 pub(super) struct Vars<'a> {
     values: BTreeMap<String, DeValue<'a>>,

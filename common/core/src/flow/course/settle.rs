@@ -25,7 +25,6 @@ impl Course<'_> {
         }
     }
 
-    /// Whether all providers of a mark are.
     fn is_left_out(&self, mark: usize) -> bool {
         let left_out = |e: &Edge| self.end(e.from) == Some(&End::LeftOut);
         self.graph.into(mark).all(left_out)
