@@ -54,6 +54,7 @@ impl Epoch {
     }
 }
 
+/// The newest epoch, open or closed.
 pub async fn newest(db: &Db) -> Result<Epoch, StoreError> {
     db.one(stmt!("epoch"), &[]).await
 }

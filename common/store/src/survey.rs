@@ -89,6 +89,7 @@ pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
         .await
 }
 
+/// Asks a server, whether or not it has a Farmhand schema.
 pub async fn server(db: &Db) -> Result<Server, StoreError> {
     let server: Server = db.one(stmt!("survey_server"), &[]).await?;
     let oldest_snapshot = db.row(stmt!("oldest_snapshot"), &[]).await?;

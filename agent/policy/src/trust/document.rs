@@ -24,6 +24,7 @@ pub struct Document {
 }
 
 impl Document {
+    /// Errors: When the definition cannot be written as JSON.
     pub fn new(job: &str, serial: u64, spec: &JobSpec) -> Result<Self, String> {
         Ok(Self {
             job: job.to_owned(),
@@ -42,6 +43,7 @@ impl Document {
         }
     }
 
+    /// Reads what [`Self::text`] wrote.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("it has {} bytes; {LONGEST} are the most", text.len()));

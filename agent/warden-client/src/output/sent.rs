@@ -71,6 +71,7 @@ impl SentFile {
     }
 }
 
+/// Writes these numbers into the attempt's directory.
 pub fn keep(attempt_dir: &Path, numbers: [u64; 4]) -> io::Result<()> {
     let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()).collect();
     let mut options = OpenOptions::new();

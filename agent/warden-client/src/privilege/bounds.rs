@@ -48,12 +48,14 @@ impl Bounds {
         Err(Refusal::Machine { why })
     }
 
+    /// For every later warden of this state directory.
     pub fn write(&self, paths: &Paths) -> io::Result<()> {
         let file = paths.bounds();
         let written = replace(&file, &serde_json::to_vec(self)?);
         written.map(drop).map_err(|e| named(e, &file))
     }
 
+    /// For an agent that has all the rights that its warden has.
     pub fn remove(paths: &Paths) -> io::Result<()> {
         let file = paths.bounds();
         fs::remove_file(&file).map_err(|e| named(e, &file))

@@ -75,6 +75,7 @@ impl Checkpoint {
         }
     }
 
+    /// Reads what [`Self::text`] wrote.
     pub fn parse(text: &str) -> Result<Self, BadCheckpoint> {
         let mut read: Self = serde_json::from_str(text)?;
         read.line = read.line.max(1);
