@@ -66,7 +66,7 @@ async fn each_node_fires_its_reboot_jobs_once_per_boot() {
     );
     let skipped =
         "SELECT count(*) FROM farmhand.run WHERE state = 'skipped' AND reason = 'overlap' AND node = 'a'";
-    assert_eq!(farm.i64(skipped).await, 1);
+    farm.is(skipped, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,13 +96,13 @@ async fn a_boot_during_an_apply_of_the_job_fires_it() {
     farm.job("warm", boot_job(), None).await;
     let a = farm.node("a").await;
     let ops = farm.test.client().await;
-    ops.batch_execute(APPLY).await.unwrap();
+    ops.exec(APPLY).await;
     let (db, me) = (farm.db.clone(), a.clone());
     let firing = tokio::spawn(async move { fire_boot(&db, &me, "boot-1").await.unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute("COMMIT").await.unwrap();
+    ops.exec("COMMIT").await;
     assert_eq!(firing.await.unwrap().run_ids.len(), 1);
-    assert_eq!(farm.i64("SELECT rev FROM farmhand.run_live").await, 2);
+    farm.is("SELECT rev FROM farmhand.run_live", 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,9 +199,6 @@ async fn replace_at_a_boot_ends_what_the_boot_before_left() {
     let a = farm.node("a").await;
     let first = fire_boot(&farm.db, &a, "boot-1").await.unwrap().run_ids[0];
     let second = fire_boot(&farm.db, &a, "boot-2").await.unwrap().run_ids[0];
-    assert_eq!(
-        farm.state(first).await,
-        ("cancelled".to_owned(), Some("replaced".to_owned()))
-    );
-    assert_eq!(farm.state(second).await, ("due".to_owned(), None));
+    farm.is_now(first, "cancelled", Some("replaced")).await;
+    farm.is_now(second, "due", None).await;
 }

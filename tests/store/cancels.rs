@@ -16,12 +16,8 @@ async fn cancelling_a_due_run_ends_it_at_once() {
         .unwrap();
     assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);
     assert_eq!(farm.state(run.run_id).await.0, "cancelled");
-    assert_eq!(
-        farm.text("SELECT cancel_by FROM farmhand.run_history")
-            .await
-            .as_deref(),
-        Some("eve")
-    );
+    farm.says("SELECT cancel_by FROM farmhand.run_history", Some("eve"))
+        .await;
     assert_eq!(
         cancel(&farm.db, run.run_id, "eve").await.unwrap(),
         Cancelled::AlreadyFinal(RunState::Cancelled)

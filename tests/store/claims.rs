@@ -163,12 +163,8 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 1);
     let told = farm.ends_told().await.unwrap();
     assert!(told.ends_with("lost its node is gone"), "{told}");
-    assert_eq!(
-        farm.text("SELECT state FROM farmhand.run_history")
-            .await
-            .as_deref(),
-        Some("lost")
-    );
+    farm.says("SELECT state FROM farmhand.run_history", Some("lost"))
+        .await;
     assert_eq!(claim(&farm.db, &a, 9, None).await.unwrap().len(), 1);
 }
 
@@ -215,7 +211,7 @@ async fn cordoned_and_draining_nodes_claim_nothing_until_told_otherwise() {
     withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
     let drains =
         "SELECT count(*) FROM farmhand.node WHERE draining OR drain_until IS NOT NULL OR NOT cordoned";
-    assert_eq!(farm.i64(drains).await, 0);
+    farm.is(drains, 0).await;
     withhold(&farm.db, "a", Withhold::Resume, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
     assert!(
@@ -265,7 +261,7 @@ async fn a_start_is_recorded_for_the_holder_only() {
     assert_eq!(started(&farm.db, &a, &[again]).await.unwrap(), []);
     let shown =
         "SELECT count(*) FROM farmhand.run r JOIN farmhand.job_status s ON r.started_at = s.last_run_started";
-    assert_eq!(farm.i64(shown).await, 1);
+    farm.is(shown, 1).await;
 }
 
 /// Every relation and index that a plan touches.
@@ -364,7 +360,7 @@ async fn shards_are_left_to_the_nodes_whose_they_are_for_three_seconds() {
         .await
         .unwrap();
     assert_eq!(again, first);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 6);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 6).await;
     let mut instances = Vec::new();
     for me in &nodes[..2] {
         let own = claim(&farm.db, me, 99, None).await.unwrap();

@@ -135,5 +135,5 @@ async fn what_is_submitted_while_claims_are_closed_has_a_number_above_those_of_t
     farm.job("j", spec(), None).await;
     let memory = copy_behind(&farm, &me, 5_000).await;
     remind(&farm.db, &memory).await.unwrap();
-    assert_eq!(farm.i64("SELECT farmhand.submit('j')").await, 5_001);
+    farm.is("SELECT farmhand.submit('j')", 5_001).await;
 }

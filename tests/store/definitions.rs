@@ -141,15 +141,16 @@ async fn what_is_due_when_a_job_is_stopped_starts_no_more_and_has_its_record() {
     applied(&farm, &[disabled, paused], true).await;
     let told = "SELECT string_agg(DISTINCT job_id || ' ' || reason || ' ' || submitted_by, ', ') FROM farmhand.run_history
         WHERE state = 'skipped' AND first_due = (SELECT min(first_due) FROM farmhand.run_history)";
-    assert_eq!(
-        farm.text(told).await.as_deref(),
-        Some("disabled withdrawn tester, paused paused eve, pruned withdrawn tester, removed withdrawn eve")
-    );
+    farm.says(
+        told,
+        Some("disabled withdrawn tester, paused paused eve, pruned withdrawn tester, removed withdrawn eve"),
+    )
+    .await;
     let counted = "SELECT count(*) FROM (SELECT job_id FROM farmhand.run_history GROUP BY job_id HAVING sum(count) = 10) j";
-    assert_eq!(farm.i64(counted).await, 4);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+    farm.is(counted, 4).await;
+    farm.is("SELECT count(*) FROM farmhand.run_live", 0).await;
     let decided = "SELECT count(*) FROM farmhand.job WHERE decided_until > now() - interval '1 minute'";
-    assert_eq!(farm.i64(decided).await, 4);
+    farm.is(decided, 4).await;
     // What follows falls into the pause and is recorded once.
     let row = job(&farm.db, "paused").await.unwrap().unwrap();
     assert!(

@@ -36,7 +36,7 @@ async fn a_finish_moves_the_run_to_history_with_what_was_measured() {
         (row.get::<_, i64>(6), row.get::<_, bool>(7), row.get::<_, bool>(8)),
         (run.fence, true, true)
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 0).await;
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_finish_whose_reply_was_lost_is_recognised_when_repeated() {
     let run = farm.held_run(&me, "j", spec()).await;
     assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Done);
     assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::AlreadyOwn);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }
 
 #[tokio::test]
@@ -120,10 +120,7 @@ async fn a_takeovers_end_is_not_taken_for_the_holders_own() {
     };
     let run = farm.held_run(&me, "j", at_most_once).await;
     expire_now(&farm, &me).await;
-    assert_eq!(
-        farm.state(run.run_id).await,
-        ("lost".to_owned(), Some("holder lost".to_owned()))
-    );
+    farm.is_now(run.run_id, "lost", Some("holder lost")).await;
     assert_eq!(farm.ends_told().await.as_deref(), Some("j 1 a lost holder lost"));
     let now = Now::Final {
         state: RunState::Lost,
@@ -167,7 +164,7 @@ async fn a_stale_and_a_fresh_attempt_of_one_run_are_told_apart_in_one_set() {
         (&answers[1].1, &answers[2].1),
         (&FinishResult::Done, &FinishResult::Done)
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }
 
 #[tokio::test]
@@ -184,15 +181,9 @@ async fn a_retry_waits_for_its_backoff_and_counts() {
         retry(&farm.db, &[wait]).await.unwrap()[0].1,
         FinishResult::AlreadyOwn
     );
-    assert_eq!(
-        farm.state(run.run_id).await,
-        ("due".to_owned(), Some("retry".to_owned()))
-    );
+    farm.is_now(run.run_id, "due", Some("retry")).await;
     assert!(claim(&farm.db, &me, 1, None).await.unwrap().is_empty());
-    farm.sql
-        .batch_execute("UPDATE farmhand.run_live SET ready_at = now()")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.run_live SET ready_at = now()").await;
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((again.attempt, again.retries, again.takeovers), (2, 1, 0));
     let row = farm
@@ -223,10 +214,7 @@ async fn a_sixth_takeover_fails_the_run_as_poison() {
     }
     assert_eq!(farm.ends_told().await, None);
     expire_now(&farm, &me).await;
-    assert_eq!(
-        farm.state(run.run_id).await,
-        ("failed".to_owned(), Some("poison".to_owned()))
-    );
+    farm.is_now(run.run_id, "failed", Some("poison")).await;
     assert_eq!(farm.ends_told().await.as_deref(), Some("j 6 a failed poison"));
 }
 
@@ -304,10 +292,8 @@ async fn failures_in_a_row_are_counted_until_a_success() {
     let me = farm.node("a").await;
     let failures = "SELECT consecutive_failures::bigint FROM farmhand.job_status";
     for n in 1..=3 {
-        farm.sql
-            .batch_execute("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
-            .await
-            .unwrap();
+        farm.exec("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
+            .await;
         let run = farm
             .held_run(
                 &me,
@@ -321,12 +307,10 @@ async fn failures_in_a_row_are_counted_until_a_success() {
         let mut end = success(&me, &run);
         end.state = RunState::TimedOut;
         one(&farm, end).await;
-        assert_eq!(farm.i64(failures).await, i64::from(n));
+        farm.is(failures, i64::from(n)).await;
     }
-    farm.sql
-        .batch_execute("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
+        .await;
     let run = farm
         .held_run(
             &me,
@@ -338,13 +322,9 @@ async fn failures_in_a_row_are_counted_until_a_success() {
         )
         .await;
     one(&farm, success(&me, &run)).await;
-    assert_eq!(farm.i64(failures).await, 0);
-    assert_eq!(
-        farm.text("SELECT last_state FROM farmhand.job_status")
-            .await
-            .as_deref(),
-        Some("succeeded")
-    );
+    farm.is(failures, 0).await;
+    farm.says("SELECT last_state FROM farmhand.job_status", Some("succeeded"))
+        .await;
 }
 
 #[tokio::test]
@@ -368,7 +348,7 @@ async fn a_retry_that_ended_its_run_says_so_when_it_is_repeated() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     let wanted = "UPDATE farmhand.run_live SET cancel_requested = true";
-    farm.sql.batch_execute(wanted).await.unwrap();
+    farm.exec(wanted).await;
     let again = failure(&me, &run, Duration::ZERO);
     for _reply_lost in 0..2 {
         let told = retry(&farm.db, std::slice::from_ref(&again)).await.unwrap();

@@ -264,8 +264,8 @@ async fn claims_are_closed_on_a_database_that_has_less_than_an_agent_saw() {
     assert!(protocol::doubt(&farm.db, &now, &later).await.unwrap());
     assert!(!shown(&farm).await.open);
     // Another agent may open the next epoch, and know of nothing.
-    assert_eq!(farm.i64("SELECT seen_epoch FROM farmhand.farm").await, 7);
-    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 3_001);
+    farm.is("SELECT seen_epoch FROM farmhand.farm", 7).await;
+    farm.is("SELECT nextval('farmhand.run_id_seq')", 3_001).await;
     // Whoever remembers more than the database opens above it.
     let seen = Remembered {
         epoch: 9,
@@ -276,7 +276,7 @@ async fn claims_are_closed_on_a_database_that_has_less_than_an_agent_saw() {
         .await
         .unwrap();
     assert_eq!(epoch, Some(10));
-    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 5_001);
+    farm.is("SELECT nextval('farmhand.run_id_seq')", 5_001).await;
     assert!(
         !protocol::doubt(&farm.db, &now, &seen).await.unwrap(),
         "a higher epoch is not less"
@@ -305,7 +305,7 @@ async fn whoever_opens_goes_above_what_any_agent_has_seen() {
     let key = shown(&farm).await.key();
     let epoch = open_epoch(&farm.db, &key, "a", Some(&mine)).await.unwrap();
     assert_eq!(epoch, Some(10));
-    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 5_001);
+    farm.is("SELECT nextval('farmhand.run_id_seq')", 5_001).await;
 }
 
 #[tokio::test]

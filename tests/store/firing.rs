@@ -36,12 +36,9 @@ async fn eight_racing_agents_fire_each_instant_once() {
         made += racer.await.unwrap();
     }
     assert_eq!(made, 50);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 50);
-    assert_eq!(
-        farm.i64("SELECT count(DISTINCT job_id) FROM farmhand.run_live")
-            .await,
-        50
-    );
+    farm.is("SELECT count(*) FROM farmhand.run_live", 50).await;
+    farm.is("SELECT count(DISTINCT job_id) FROM farmhand.run_live", 50)
+        .await;
 }
 
 #[tokio::test]
@@ -177,7 +174,7 @@ async fn nothing_fires_that_is_not_as_it_was_seen() {
             .unwrap()
             .is_empty()
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 1).await;
 }
 
 #[tokio::test]
@@ -205,7 +202,7 @@ async fn a_job_that_is_withheld_fires_nothing_even_if_it_has_a_next_instant() {
             "UPDATE farmhand.job SET paused = false, enabled = true, deleted = false, scheduled = true;
             UPDATE farmhand.job SET {withheld}"
         );
-        farm.sql.batch_execute(&sql).await.unwrap();
+        farm.exec(&sql).await;
         let fired = fire(&farm.db, &[firing("j", 1, at, &[at])]).await.unwrap();
         fired.is_empty()
     };
@@ -253,12 +250,7 @@ async fn a_firing_decides_every_instant_it_passes() {
     );
     assert_eq!(row.get::<_, Timestamp>(2), at);
     assert_eq!(row.get::<_, i64>(4), 9);
-    let decided: Timestamp = farm
-        .sql
-        .query_one("SELECT decided_until FROM farmhand.job", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let decided: Timestamp = farm.sql.value("SELECT decided_until FROM farmhand.job").await;
     assert_eq!(decided, latest);
 }
 
@@ -271,7 +263,7 @@ async fn the_last_instant_of_a_schedule_ends_it() {
     last.following = None;
     assert_eq!(fire(&farm.db, &[last]).await.unwrap().len(), 1);
     assert!(overdue(&farm.db, 10).await.unwrap().is_empty());
-    assert_eq!(farm.text("SELECT next_run::text FROM farmhand.job").await, None);
+    farm.says("SELECT next_run::text FROM farmhand.job", None).await;
 }
 
 #[tokio::test]
@@ -315,18 +307,14 @@ async fn shards_fire_together_and_each_instant_once() {
 
     // A database restored to before the firing: the instant has its runs.
     farm.sql
-        .execute(
+        .exec_with(
             "UPDATE farmhand.job SET next_run = $1, decided_until = NULL",
             &[&at],
         )
-        .await
-        .unwrap();
-    farm.sql
-        .batch_execute("UPDATE farmhand.job SET overlap = 'allow'")
-        .await
-        .unwrap();
+        .await;
+    farm.exec("UPDATE farmhand.job SET overlap = 'allow'").await;
     assert_eq!(farm.fire_at("j", at, &[at]).await[0].run_ids.len(), 0);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 8);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 8).await;
 }
 
 #[tokio::test]
@@ -341,11 +329,8 @@ async fn an_each_node_job_without_a_ready_node_is_skipped_by_name() {
     farm.job("j", each, Some(at)).await;
     let fired = farm.fire_at("j", at, &[at]).await;
     assert_eq!(fired[0].skipped[0].reason, "no_node");
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run WHERE state = 'skipped'")
-            .await,
-        1
-    );
+    farm.is("SELECT count(*) FROM farmhand.run WHERE state = 'skipped'", 1)
+        .await;
 }
 
 #[tokio::test]
@@ -358,7 +343,7 @@ async fn of_two_plans_of_one_job_in_a_set_the_one_for_what_is_due_is_carried_out
     let instants = "SELECT count(*) FROM farmhand.run";
     for made in [1, 2] {
         assert_eq!(fire(&farm.db, &fires).await.unwrap().len(), 1);
-        assert_eq!(farm.i64(instants).await, made);
+        farm.is(instants, made).await;
     }
     assert!(fire(&farm.db, &fires).await.unwrap().is_empty());
 }

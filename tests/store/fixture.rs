@@ -153,6 +153,19 @@ impl Farm {
         (row.get(0), row.get(1))
     }
 
+    /// # Panics
+    /// When a run is not in this state, for this reason.
+    pub async fn is_now(&self, run_id: i64, state: &str, reason: Option<&str>) {
+        let (now, why) = self.state(run_id).await;
+        assert_eq!((now.as_str(), why.as_deref()), (state, reason), "run {run_id}");
+    }
+
+    /// # Panics
+    /// When `sql` gives any other text.
+    pub async fn says(&self, sql: &str, wanted: Option<&str>) {
+        assert_eq!(self.text(sql).await.as_deref(), wanted, "{sql}");
+    }
+
     pub async fn renewals(&self, address: &str) -> i64 {
         self.i64(&format!(
             "SELECT renewals FROM farmhand.node WHERE address = '{address}'"

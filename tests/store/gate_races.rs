@@ -123,7 +123,7 @@ async fn many_agents_at_once_never_hold_more_than_there_is_and_leave_nothing() {
         .await;
     assert_eq!(ended, 135);
     assert!(done <= 135, "{done}");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -307,7 +307,7 @@ async fn no_lock_that_a_stranger_can_take_stands_in_front_of_a_claim_an_epoch_or
     ));
     migrate(&farm.test.config()).await.unwrap();
     let asks = "SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace AND p.prosrc LIKE '%advisory%'";
-    assert_eq!(farm.i64(asks).await, 0);
+    farm.is(asks, 0).await;
 }
 
 #[tokio::test]

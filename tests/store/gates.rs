@@ -128,9 +128,9 @@ async fn the_same_file_again_keeps_the_size_set_by_hand_and_another_size_in_it_c
     farm.pool("p", 2).await;
     set_pool(&farm.db, "p", 5, "eve").await.unwrap();
     farm.pool("p", 2).await;
-    assert_eq!(farm.i64("SELECT size::bigint FROM farmhand.pool").await, 5);
+    farm.is("SELECT size::bigint FROM farmhand.pool", 5).await;
     farm.pool("p", 3).await;
-    assert_eq!(farm.i64("SELECT size::bigint FROM farmhand.pool").await, 3);
+    farm.is("SELECT size::bigint FROM farmhand.pool", 3).await;
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn pools_that_are_not_there_or_in_use_stop_an_apply() {
     assert_eq!(prune().await.unwrap(), ApplyOutcome::Blocked(vec![in_use]));
     finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
     assert!(matches!(prune().await.unwrap(), ApplyOutcome::Done { .. }));
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.pool").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.pool", 0).await;
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn every_way_of_making_a_run_meets_the_gate() {
     seen.sort_unstable();
     assert_eq!(seen, ["backfill", "retry", "scheduled", "submitted"]);
     let passed = "SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL";
-    assert_eq!(farm.i64(passed).await, 0);
+    farm.is(passed, 0).await;
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ const PENDING: &str = "SELECT count(*) FROM farmhand.pending";
 
 async fn begun(farm: &Farm, sql: &str) -> Client {
     let other = farm.test.client().await;
-    other.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
+    other.exec(&format!("BEGIN; {sql}")).await;
     other
 }
 
@@ -70,15 +70,15 @@ async fn an_end_that_finds_its_job_locked_leaves_a_note_and_the_next_poll_lets_g
     let ended = timeout(Duration::from_secs(10), one(&farm, success(&me, &run)));
     ended.await.expect("it waits for nobody");
     assert!(claims(&farm, &me).await.is_empty());
-    assert_eq!(farm.i64(PENDING).await, 1);
+    farm.is(PENDING, 1).await;
     assert!(unsettled(&farm, &me).await);
     settle(&farm.db, None).await.unwrap();
     assert_eq!(farm.i64(PENDING).await, 1, "it is locked still");
 
-    other.batch_execute("ROLLBACK").await.unwrap();
+    other.exec("ROLLBACK").await;
     settle(&farm.db, None).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    assert_eq!(farm.i64(PENDING).await, 0);
+    farm.is(PENDING, 0).await;
     assert!(!unsettled(&farm, &me).await);
 }
 
@@ -105,12 +105,12 @@ async fn of_two_ends_that_do_not_see_each_other_one_leaves_a_note() {
     // Their statistics are the same row, for which the second waits.
     let (ended, ()) = tokio::join!(one(&farm, success(&me, &runs[1])), async {
         until_blocked(&farm).await;
-        other.batch_execute("COMMIT").await.unwrap();
+        other.exec("COMMIT").await;
     });
     drop(ended);
     settle(&farm.db, None).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 2);
-    assert_eq!(farm.i64(PENDING).await, 0);
+    farm.is(PENDING, 0).await;
 }
 
 #[tokio::test]
@@ -129,10 +129,10 @@ async fn an_end_waits_for_a_firing_that_makes_a_run_wait_for_it_and_lets_that_go
     let firing = begun(&farm, &fires).await;
     let (_, ()) = tokio::join!(one(&farm, success(&me, &run)), async {
         until_blocked(&farm).await;
-        firing.batch_execute("COMMIT").await.unwrap();
+        firing.exec("COMMIT").await;
     });
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    assert_eq!(farm.i64(PENDING).await, 0);
+    farm.is(PENDING, 0).await;
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_firing_does_not_keep_the_run_that_another_waits_for_from_being_claime
     farm.fire_at("j", past(90), &[past(90)]).await;
     let firing = begun(&farm, "SELECT farmhand.lock_blockers('{j}', '{}')").await;
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    firing.batch_execute("COMMIT").await.unwrap();
+    firing.exec("COMMIT").await;
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_firing_of_which_somebody_has_a_run_locked_is_let_go_as_a_whole_later(
     .await;
     one(&farm, success(&me, &runs[1])).await;
     assert!(claims(&farm, &me).await.is_empty());
-    other.batch_execute("ROLLBACK").await.unwrap();
+    other.exec("ROLLBACK").await;
     settle(&farm.db, None).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 2);
 }
@@ -189,10 +189,7 @@ async fn an_abandoned_run_lets_go_what_waits_for_it() {
     farm.fire_at("j", past(60), &[past(60)]).await;
     assert!(claims(&farm, &a).await.is_empty(), "one waits for the run of b");
     close(&farm.db, &b).await.unwrap();
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.node WHERE address = 'b'")
-        .await
-        .unwrap();
+    farm.exec("DELETE FROM farmhand.node WHERE address = 'b'").await;
     assert_eq!(abandon(&farm.db, Duration::from_secs(3600)).await.unwrap(), 1);
     assert_eq!(claims(&farm, &a).await.len(), 1);
 }

@@ -143,16 +143,9 @@ async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
     let filled = backfill(&farm.db, "j", rev, &hours[..12], "somebody").await;
     assert!(matches!(filled, Ok(Backfilled::Done { run_ids }) if run_ids.len() == 1_200));
     for nth in 0..12 {
-        farm.sql
-            .batch_execute("UPDATE farmhand.job SET next_run = now() - interval '1 minute', scheduled = true")
-            .await
-            .unwrap();
-        let seen: std::time::SystemTime = farm
-            .sql
-            .query_one("SELECT next_run FROM farmhand.job", &[])
-            .await
-            .unwrap()
-            .get(0);
+        farm.exec("UPDATE farmhand.job SET next_run = now() - interval '1 minute', scheduled = true")
+            .await;
+        let seen: std::time::SystemTime = farm.sql.value("SELECT next_run FROM farmhand.job").await;
         let at = Timestamp::try_from(seen).unwrap();
         let fired = farm.fire_at("j", at, &[at]).await;
         assert_eq!(
@@ -207,32 +200,25 @@ async fn a_boot_sees_the_end_of_what_its_run_would_wait_for() {
     let a = farm.node("a").await;
     submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let ops = farm.test.client().await;
-    ops.batch_execute("BEGIN; DELETE FROM farmhand.run_live")
-        .await
-        .unwrap();
+    ops.exec("BEGIN; DELETE FROM farmhand.run_live").await;
     let (db, me) = (farm.db.clone(), a.clone());
     let boot = tokio::spawn(async move { fire_boot(&db, &me, "boot-1").await.unwrap().unwrap() });
     until_blocked(&farm).await;
-    ops.batch_execute("COMMIT").await.unwrap();
+    ops.exec("COMMIT").await;
     assert_eq!(boot.await.unwrap().run_ids.len(), 1);
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL")
-            .await,
-        1
-    );
+    farm.is("SELECT count(*) FROM farmhand.run_live WHERE gate IS NULL", 1)
+        .await;
 }
 
 #[tokio::test]
 async fn the_queue_of_runs_by_hand_has_a_bound_of_its_own() {
     let farm = Farm::new().await;
     farm.due_runs("j", 1).await;
-    farm.sql
-        .batch_execute(
-            "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
+    farm.exec(
+        "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
              SELECT 'j', 1, 'submitted', now(), now(), 'overlap', 'queue' FROM generate_series(1, 999)",
-        )
-        .await
-        .unwrap();
+    )
+    .await;
     let queues = Submission {
         job_id: "j",
         params: &json!({}),
@@ -244,15 +230,12 @@ async fn the_queue_of_runs_by_hand_has_a_bound_of_its_own() {
     assert_eq!((last.runs, last.skipped, last.live), (1, 0, 1_000));
     let one_more = submit_overlapping(&farm.db, queues, true).await.unwrap();
     assert_eq!((one_more.runs, one_more.skipped, one_more.live), (1, 1, 1_000));
-    assert_eq!(
-        farm.state(one_more.run_id).await,
-        ("skipped".to_owned(), Some("queue_full".to_owned()))
-    );
+    farm.is_now(one_more.run_id, "skipped", Some("queue_full")).await;
     let by = format!(
         "SELECT submitted_by FROM farmhand.run_history WHERE run_id = {}",
         one_more.run_id
     );
-    assert_eq!(farm.text(&by).await.as_deref(), Some("somebody"));
+    farm.says(&by, Some("somebody")).await;
 }
 
 #[tokio::test]

@@ -38,12 +38,8 @@ async fn several_parents_meet_at_their_instant_whoever_ends_first() {
     let p = take(&farm, &me, "p").await;
     // The other one has not even been fired.
     assert_eq!(ends(&farm, success(&me, &p)).await, []);
-    assert_eq!(
-        farm.text("SELECT waits->>0 FROM farmhand.triggering")
-            .await
-            .as_deref(),
-        Some("q")
-    );
+    farm.says("SELECT waits->>0 FROM farmhand.triggering", Some("q"))
+        .await;
     fired(&farm, &["q"], past(60)).await;
     assert_eq!(settle(&farm.db, Some(&["p".to_owned()])).await.unwrap(), []);
     let q = take(&farm, &me, "q").await;
@@ -55,7 +51,7 @@ async fn several_parents_meet_at_their_instant_whoever_ends_first() {
         .unwrap();
     assert_eq!(row.parents, Some(json!({"p": p.run_id, "q": q.run_id})));
     assert_eq!((row.due_at, row.by_hand), (past(60), false));
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.triggering", 0).await;
 }
 
 #[tokio::test]
@@ -124,7 +120,7 @@ async fn ends_that_wait_are_settled_however_many_there_are() {
         config(&farm.test.agent_url()).with_timeouts(Duration::from_secs(3), Duration::from_secs(10));
     let impatient = Db::connect(&config).await.unwrap();
     assert_eq!(settle(&impatient, None).await.unwrap().len(), 200);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.triggering", 1).await;
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn an_episode_is_told_once_at_its_begin_and_once_at_its_end() {
     farm.job("quiet", spec(), None).await;
     ends(&farm, "j", RunState::Succeeded).await;
     ends(&farm, "quiet", RunState::Failed).await;
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.notify_note", 0).await;
     ends(&farm, "j", RunState::Failed).await;
     assert_eq!(settled(&farm).await, 2);
     ends(&farm, "j", RunState::TimedOut).await;
@@ -120,9 +120,9 @@ async fn an_episode_is_told_once_at_its_begin_and_once_at_its_end() {
     let body = "SELECT concat_ws(', ', body->>'failures', body->>'owner', body->>'description', body->>'runbook') \
                 FROM farmhand.notification WHERE topic = 'recovery' LIMIT 1";
     let said = "3, payments, Pay the wages, https://wiki.example/payroll";
-    assert_eq!(farm.text(body).await.as_deref(), Some(said));
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_episode").await, 0);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 0);
+    farm.says(body, Some(said)).await;
+    farm.is("SELECT count(*) FROM farmhand.notify_episode", 0).await;
+    farm.is("SELECT count(*) FROM farmhand.notify_note", 0).await;
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn a_run_that_is_lost_again_and_again_is_told_once() {
     }
     assert_eq!(topics(&farm).await, ["takeover webhook"]);
     let node = "SELECT body->>'node' FROM farmhand.notification";
-    assert_eq!(farm.text(node).await.as_deref(), Some("a"));
+    farm.says(node, Some("a")).await;
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn a_job_that_tells_nobody_any_more_is_forgotten() {
     settled(&farm).await;
     let left =
         "SELECT (SELECT count(*) FROM farmhand.notify_note) + (SELECT count(*) FROM farmhand.notify_episode)";
-    assert_eq!(farm.i64(left).await, 0);
+    farm.is(left, 0).await;
     farm.job("j", told(), None).await;
     ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 0);

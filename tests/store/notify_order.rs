@@ -171,10 +171,10 @@ async fn nobody_is_told_of_a_deadline_after_the_job_has_succeeded() {
     ends(&farm, "j", RunState::Succeeded).await;
     settle(&farm.db, &[("j".to_owned(), missed())]).await.unwrap();
     let episodes = "SELECT count(*) FROM farmhand.notify_episode";
-    assert_eq!(farm.i64(episodes).await, 0);
+    farm.is(episodes, 0).await;
     farm.job("k", told(), None).await;
     settle(&farm.db, &[("k".to_owned(), missed())]).await.unwrap();
-    assert_eq!(farm.i64(episodes).await, 1);
+    farm.is(episodes, 1).await;
 }
 
 #[tokio::test]

@@ -212,10 +212,7 @@ async fn it_is_shown_as_observing_and_its_success_is_not_waited_for() {
         [("real".to_owned(), JobState::Enabled, JobHealth::Enabled)]
     );
     let words = "SELECT string_agg(job_id || '=' || state, ' ' ORDER BY job_id) FROM farmhand.job_status";
-    assert_eq!(
-        farm.text(words).await.as_deref(),
-        Some("real=enabled shadow=observing")
-    );
+    farm.says(words, Some("real=enabled shadow=observing")).await;
     // `waits` is what has a deadline for its next success.
     let statement = include_str!("../../common/store/src/sql/snapshot_jobs.sql");
     let rows = farm.sql.query(&statement.replace("$2", "10"), &[]).await.unwrap();

@@ -15,9 +15,8 @@ pub async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
 /// Makes the job due again at `at`.
 pub async fn due_again(farm: &Farm, at: Timestamp) {
     farm.sql
-        .execute("UPDATE farmhand.job SET next_run = $1", &[&at])
-        .await
-        .unwrap();
+        .exec_with("UPDATE farmhand.job SET next_run = $1", &[&at])
+        .await;
 }
 
 pub async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
@@ -73,12 +72,11 @@ async fn queue_holds_runs_back_and_lets_them_go_in_order() {
     }
     let first = claims(&farm, &me).await;
     assert_eq!(first.len(), 1);
-    assert_eq!(
-        farm.text("SELECT reason FROM farmhand.run WHERE state = 'due' LIMIT 1")
-            .await
-            .as_deref(),
-        Some("overlap")
-    );
+    farm.says(
+        "SELECT reason FROM farmhand.run WHERE state = 'due' LIMIT 1",
+        Some("overlap"),
+    )
+    .await;
     finish(&farm.db, &[success(&me, &first[0])]).await.unwrap();
     let second = claims(&farm, &me).await;
     assert_eq!(second.len(), 1);
@@ -128,17 +126,13 @@ async fn an_end_waits_for_the_firing_that_counts_on_the_same_run() {
     due_again(&farm, past(60)).await;
     // A firing that has looked, seen the run alive, and not yet committed.
     let slow = farm.test.client().await;
-    slow.batch_execute(
-        "BEGIN; SELECT FROM farmhand.job FOR UPDATE; SELECT farmhand.lock_blockers('{j}', '{}');
+    slow.exec("BEGIN; SELECT FROM farmhand.job FOR UPDATE; SELECT farmhand.lock_blockers('{j}', '{}');
          INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
-         VALUES ('j', 1, 'scheduled', now() - interval '1 minute', now() - interval '1 minute', 'overlap', 'queue')",
-    )
-    .await
-    .unwrap();
+         VALUES ('j', 1, 'scheduled', now() - interval '1 minute', now() - interval '1 minute', 'overlap', 'queue')").await;
     let (db, end) = (farm.db.clone(), success(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    slow.batch_execute("COMMIT").await.unwrap();
+    slow.exec("COMMIT").await;
     finishing.await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1, "the queued run was let go");
 }
@@ -175,10 +169,7 @@ async fn replace_asks_the_holder_to_end_and_runs_only_the_newest() {
     // A third one replaces the second, which never started.
     due_again(&farm, past(30)).await;
     let newest = farm.fire_at("j", past(30), &[past(30)]).await[0].run_ids[0];
-    assert_eq!(
-        farm.state(waiting).await,
-        ("cancelled".to_owned(), Some("replaced".to_owned()))
-    );
+    farm.is_now(waiting, "cancelled", Some("replaced")).await;
 
     finish(&farm.db, &[success(&me, &old)]).await.unwrap();
     let held = claims(&farm, &me).await;

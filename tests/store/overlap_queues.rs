@@ -21,9 +21,9 @@ const FULL: &str = "INSERT INTO farmhand.run_live (job_id, rev, kind, node, due_
 
 async fn has_a_run_on_b_and_none_on_a(farm: &Farm) {
     let made = "SELECT string_agg(node, ' ') FROM farmhand.run_live WHERE job_id = 'j' AND gate IS NULL";
-    assert_eq!(farm.text(made).await.as_deref(), Some("b"));
+    farm.says(made, Some("b")).await;
     let skipped = "SELECT string_agg(node, ' ') FROM farmhand.run_history WHERE reason = 'queue_full'";
-    assert_eq!(farm.text(skipped).await.as_deref(), Some("a"));
+    farm.says(skipped, Some("a")).await;
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_full_queue_of_one_node_skips_no_instant_on_another() {
         ..spec()
     };
     farm.job("j", each, Some(past(60))).await;
-    farm.sql.batch_execute(FULL).await.unwrap();
+    farm.exec(FULL).await;
     farm.fire_at("j", past(60), &[past(60)]).await;
     has_a_run_on_b_and_none_on_a(&farm).await;
 }
@@ -52,7 +52,7 @@ async fn a_full_queue_of_one_node_skips_no_triggered_run_on_another() {
         ..after(&["p"])
     };
     farm.job("j", each, None).await;
-    farm.sql.batch_execute(FULL).await.unwrap();
+    farm.exec(FULL).await;
     ends(&farm, success(&a, &parent)).await;
     has_a_run_on_b_and_none_on_a(&farm).await;
 }
@@ -75,10 +75,10 @@ async fn lets_go_what_was_made_during_its_end<T>(
         "BEGIN; DELETE FROM farmhand.run_live WHERE run_id = {}",
         run.run_id
     );
-    slow.batch_execute(&end).await.unwrap();
+    slow.exec(&end).await;
     let ends = async {
         until_blocked(farm).await;
-        slow.batch_execute("COMMIT").await.unwrap();
+        slow.exec("COMMIT").await;
     };
     tokio::join!(makes, ends);
     assert_eq!(claims(farm, me).await.len(), 1);
@@ -118,11 +118,11 @@ async fn the_end_of_a_run_by_hand_lets_go_an_instant_that_is_just_being_fired() 
     let slow = farm.test.client().await;
     let fires = serde_json::to_value([firing("j", 1, past(90), &[past(90)])]).unwrap();
     let fires = format!("BEGIN; SELECT * FROM farmhand.fire('{fires}', 0)");
-    slow.batch_execute(&fires).await.unwrap();
+    slow.exec(&fires).await;
     let (db, end) = (farm.db.clone(), success(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
-    slow.batch_execute("COMMIT").await.unwrap();
+    slow.exec("COMMIT").await;
     finishing.await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
 }
@@ -143,15 +143,15 @@ async fn a_firing_locks_what_is_replaced_and_what_promotes_in_the_order_in_which
     let ends = farm.test.client().await;
     let end = async |run: &Claimed| {
         let gone = format!("DELETE FROM farmhand.run_live WHERE run_id = {}", run.run_id);
-        ends.batch_execute(&gone).await.unwrap();
+        ends.exec(&gone).await;
     };
-    ends.batch_execute("BEGIN").await.unwrap();
+    ends.exec("BEGIN").await;
     end(&low).await;
     let fires = ["j", "r"].map(|job| firing(job, 1, past(30), &[past(30)]));
     let ending = async {
         until_blocked(&farm).await;
         end(&high).await;
-        ends.batch_execute("COMMIT").await.unwrap();
+        ends.exec("COMMIT").await;
     };
     let (fired, ()) = tokio::join!(fire(&farm.db, &fires), ending);
     assert_eq!(fired.unwrap().len(), 2);
@@ -204,7 +204,7 @@ async fn all_failed(farm: &Farm) -> Vec<i64> {
             INSERT INTO farmhand.run_history SELECT k.* FROM gone g
             CROSS JOIN LATERAL farmhand.ended(g.r, 'failed', NULL, 'holder') k RETURNING run_id)
         SELECT array_agg(run_id ORDER BY run_id) FROM kept";
-    farm.sql.query_one(fail, &[]).await.unwrap().get(0)
+    farm.sql.value(fail).await
 }
 
 async fn runs_again(farm: &Farm, run_id: i64) -> i64 {

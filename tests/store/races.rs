@@ -167,7 +167,7 @@ async fn an_end_that_waits_for_its_run_to_be_taken_away_changes_nothing() {
         [(Attempt::from(&run), FinishResult::Fenced { now })]
     );
     assert_eq!(farm.state(run.run_id).await.0, "due");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 0).await;
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
     asker.exec("COMMIT").await;
     assert_eq!(ending.await.unwrap(), [(Attempt::from(&run), FinishResult::Done)]);
     let kept = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded' AND cancel_by = 'ops'";
-    assert_eq!(farm.i64(kept).await, 1);
+    farm.is(kept, 1).await;
 }
 
 /// A transaction of somebody else's that has locked this run and goes on.

@@ -120,7 +120,7 @@ async fn a_refusal_that_was_never_written_down_is_made_again_and_passes_the_run_
     expire_now(&farm, &a).await;
     let late = refuse(&farm.db, run, 1, "a", "not signed").await.unwrap();
     assert!(!late, "the run is not its any more");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.refusal").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.refusal", 0).await;
     let a = farm.node("a").await;
     let held = claims(&farm, &a).await;
     assert_eq!((held[0].run_id, held[0].attempt), (run, 2));

@@ -60,11 +60,9 @@ async fn a_node_is_removed_when_its_session_is_over_and_its_runs_have_an_outcome
         !remove_node(&farm.owner, "a", "tester").await.unwrap(),
         "it is gone"
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.node").await, 0);
-    assert_eq!(
-        farm.state(runs[0]).await,
-        ("skipped".to_owned(), Some("its node was removed".to_owned()))
-    );
+    farm.is("SELECT count(*) FROM farmhand.node", 0).await;
+    farm.is_now(runs[0], "skipped", Some("its node was removed"))
+        .await;
     let who = farm
         .text("SELECT detail->>'by' FROM farmhand.event WHERE kind = 'node_removed' AND address = 'a'")
         .await;

@@ -39,13 +39,12 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
     dropped.sort();
     assert_eq!(dropped, ["event_20200106", "run_history_20200106"]);
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
-    assert_eq!(
-        farm.text("SELECT kind FROM farmhand.event WHERE job_id IS NULL")
-            .await
-            .as_deref(),
-        Some("young")
-    );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+    farm.says(
+        "SELECT kind FROM farmhand.event WHERE job_id IS NULL",
+        Some("young"),
+    )
+    .await;
+    farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }
 
 #[tokio::test]
@@ -99,7 +98,7 @@ async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
         .exec("BEGIN; SELECT FROM farmhand.event_default WHERE kind = 'held' FOR UPDATE")
         .await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.task").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.task", 0).await;
     assert_eq!(
         farm.i64("SELECT count(*) FROM farmhand.event_default").await,
         1,
@@ -112,7 +111,7 @@ async fn what_is_too_old_goes_in_sets_and_holds_no_lock_of_a_drop_meanwhile() {
     .await;
     holder.exec("COMMIT").await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event_default").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.event_default", 0).await;
     assert_eq!(
         farm.i64("SELECT count(*) FROM public.trimmed").await,
         6,
@@ -161,5 +160,5 @@ async fn what_a_living_run_reported_is_kept_and_what_others_did_goes_however_man
             run.run_id
         )).await;
     forget(&farm.db, Retention::default(), LONG).await.unwrap();
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.progress").await, 2);
+    farm.is("SELECT count(*) FROM farmhand.progress", 2).await;
 }

@@ -140,7 +140,7 @@ async fn a_users_trigger_finds_what_it_finds_everywhere_else() {
     let run = take(&farm, &me).await.remove(0);
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     write(&farm).await;
-    assert_eq!(farm.i64("SELECT count(*) FROM noted").await, 2);
+    farm.is("SELECT count(*) FROM noted", 2).await;
     farm.is("SELECT count(*) FROM noted WHERE path = '\"$user\", public'", 2)
         .await;
 }
@@ -182,5 +182,5 @@ async fn sql_in_names_stays_a_name() {
         let refused = migrate_roles(&farm.test.config(), Some(prefix)).await;
         assert!(matches!(refused, Err(StoreError::Config(_))), "{prefix}");
     }
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }

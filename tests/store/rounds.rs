@@ -134,7 +134,7 @@ async fn neighbouring_successes_are_one_record_and_a_failure_is_its_own() {
     );
     let spans = "SELECT count(*) FROM farmhand.run_history \
                  WHERE (count > 1) = (first_due < last_due) AND due_at = last_due";
-    assert_eq!(farm.i64(spans).await, 3);
+    farm.is(spans, 3).await;
     farm.is("SELECT consecutive_failures::bigint FROM farmhand.job_stat", 0)
         .await;
 }
@@ -186,9 +186,9 @@ async fn a_fold_keeps_the_output_of_its_last_round_only() {
         one(&farm, done(&me, &run)).await;
         last = run.run_id;
     }
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_log").await, 1);
-    assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_log").await, last);
-    assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_history").await, last);
+    farm.is("SELECT count(*) FROM farmhand.run_log", 1).await;
+    farm.is("SELECT run_id FROM farmhand.run_log", last).await;
+    farm.is("SELECT run_id FROM farmhand.run_history", last).await;
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn another_revision_begins_another_record() {
     assert_eq!((run.rev, next.rev, next.priority), (1, 2, 5));
     one(&farm, done(&me, &next)).await;
     let revs = "SELECT count(DISTINCT rev) FROM farmhand.run_history WHERE count = 1";
-    assert_eq!(farm.i64(revs).await, 2);
+    farm.is(revs, 2).await;
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_round_that_was_taken_over_has_a_record_of_its_own() {
     one(&farm, done(&b, &again)).await;
     let next = one_claimed(&farm, &b).await;
     one(&farm, done(&b, &next)).await;
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 3);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 3).await;
 }
 
 #[tokio::test]
@@ -354,7 +354,7 @@ async fn a_deleted_disabled_or_rescheduled_job_loops_no_more() {
     one(&farm, done(&me, &running)).await;
     assert_eq!(live(&farm).await, 0);
     let withdrawn = "SELECT count(*) FROM farmhand.run_history WHERE reason = 'withdrawn'";
-    assert_eq!(farm.i64(withdrawn).await, 5);
+    farm.is(withdrawn, 5).await;
 }
 
 #[tokio::test]

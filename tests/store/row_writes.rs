@@ -52,7 +52,7 @@ async fn a_slow_trigger_of_a_users_table_delays_neither_takeover_nor_other_jobs_
         before.elapsed()
     );
     assert_eq!(farm.state(runs[59].run_id).await.0, "lost");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 60);
+    farm.is("SELECT count(*) FROM farmhand.row_result", 60).await;
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn a_row_that_hangs_holds_back_no_other_row_and_no_other_job() {
     let wait = writer.run_once(&farm.db, &farm.db).await.unwrap();
     assert!(wait.is_some(), "the row that hangs is tried again");
     let written = "SELECT count(*) FROM shop.orders WHERE done IS NOT NULL";
-    assert_eq!(farm.i64(written).await, 2);
+    farm.is(written, 2).await;
     let said = farm.text("SELECT said FROM shop.bills").await;
     assert_eq!(said.as_deref(), Some("succeeded"));
     let why = farm.text("SELECT error FROM farmhand.row_result").await;
@@ -114,7 +114,7 @@ async fn an_older_end_never_follows_a_newer_one() {
     one(&farm, success(&me, &second)).await;
     look(&farm).await;
     assert_eq!(row(&farm, 1).await.4.as_deref(), Some("succeeded"));
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.row_result", 0).await;
 }
 
 /// The statement that takes the notes is refused, and before they are read another agent has written them.
@@ -221,7 +221,7 @@ async fn a_start_that_is_over_is_not_written_after_the_end() {
     write(&farm).await;
     farm.is("SELECT count(*) FROM shop.orders WHERE began < '2002-01-01Z'", 0)
         .await;
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.row_result", 0).await;
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn agents_that_write_at_once_write_each_row_once() {
         writer.await.unwrap();
     }
     write(&farm).await;
-    assert_eq!(farm.i64("SELECT count(*) FROM shop.written").await, 120);
+    farm.is("SELECT count(*) FROM shop.written", 120).await;
 }
 
 #[tokio::test]
@@ -319,7 +319,7 @@ async fn a_key_is_good_for_as_long_as_its_run_waits_or_is_in_the_history() {
     let forgotten = "DELETE FROM farmhand.run_history";
     farm.exec(forgotten).await;
     trim_older_than(&farm.db, kept).await.unwrap();
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.submission").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.submission", 0).await;
 }
 
 #[tokio::test]

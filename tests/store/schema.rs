@@ -167,7 +167,7 @@ async fn a_migration_that_fails_leaves_nothing_behind() {
     });
     let error = migrate_with(&farm.test.config(), &steps).await.unwrap_err();
     assert!(error.to_string().contains("broken"), "{error}");
-    assert_eq!(farm.text("SELECT to_regclass('farmhand.half')::text").await, None);
+    farm.says("SELECT to_regclass('farmhand.half')::text", None).await;
     assert_eq!(applied(&farm.db).await.unwrap().len(), MIGRATIONS.len());
 }
 
@@ -217,7 +217,7 @@ async fn rows_beyond_the_last_partition_go_to_the_default_one_and_do_not_stop_ne
     assert!(net.default_has_rows);
     let made = ensure_partitions(&farm.db, 12).await.unwrap();
     assert!(made.iter().any(|p| p.starts_with("run_history_")));
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.event", 1).await;
 }
 
 #[tokio::test]
@@ -276,5 +276,5 @@ async fn a_publication_of_all_tables_lets_deletes_and_updates_through() {
     farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }

@@ -27,12 +27,7 @@ async fn a_second_incarnation_under_an_open_address_is_told_who_holds_it() {
         .await
         .unwrap();
     let renewals = farm.renewals("a").await;
-    let server = farm
-        .sql
-        .query_one("SELECT farmhand.server()", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let server = farm.sql.value("SELECT farmhand.server()").await;
     assert_eq!(
         other,
         Opened::Taken(Holder {
@@ -151,7 +146,7 @@ async fn readopting_goes_on_with_this_very_session_and_makes_no_row() {
             .await
             .unwrap()
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.node").await, 2);
+    farm.is("SELECT count(*) FROM farmhand.node", 2).await;
     let renewals = farm.renewals("a").await;
     expire(&farm.db, "a", me.session, me.incarnation, renewals)
         .await

@@ -22,7 +22,7 @@ async fn what_a_silent_client_has_locked_is_fired_by_others_long_before_its_stat
     let silent = Db::connect(&patient).await.unwrap();
     proxy.to_client(Flow::Hold);
     let note = "INSERT INTO farmhand.pending (job_id) VALUES ('j')";
-    farm.sql.batch_execute(note).await.unwrap();
+    farm.exec(note).await;
     let settling = tokio::spawn(async move { settle(&silent, None).await });
     let holds = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()";
     while farm.i64_of_sessions(holds).await == 0 {

@@ -110,7 +110,7 @@ async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
     // What had ended is not marked, and what is over is forgotten.
     assert!(self::gauges(&farm).await.slow_ended);
     assert!(mark(&farm.db, &[(&seen[0], minute())]).await.unwrap().is_empty());
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.slow_run").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.slow_run", 0).await;
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_run_that_takes_longer_than_usual_is_told_once_to_who_asked_for_it() {
         for _ in 0..2 {
             farm.exec(&slow).await;
         }
-        assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 1);
+        farm.is("SELECT count(*) FROM farmhand.notify_note", 1).await;
         assert_eq!(notify::settled(&farm).await, messages);
         let text = format!(
             "j run {} on a takes longer than usual: 95 of 100 of its last 40 successes took at most 1m30s",

@@ -35,7 +35,7 @@ async fn a_start_that_is_told_together_with_its_end_is_the_jobs_last_one() {
     assert_eq!(last_start(&farm, "j").await, Some(past(1)));
     let attempts = "SELECT count(*) FROM farmhand.attempt a JOIN farmhand.job_status s \
                     ON s.job_id = a.job_id AND s.last_run_started = a.started_at";
-    assert_eq!(farm.i64(attempts).await, 1);
+    farm.is(attempts, 1).await;
     retry(&farm.db, &[failed(&me, &runs[2], Some(past(60)))])
         .await
         .unwrap();
@@ -70,5 +70,5 @@ async fn ends_of_attempts_lock_what_counts_them_in_the_order_of_jobs() {
     farm.exec("COMMIT").await;
     assert_eq!(ending.await.unwrap().unwrap().len(), 2);
     let counted = "SELECT count(*) FROM farmhand.job_stat WHERE last_run_started IS NOT NULL";
-    assert_eq!(farm.i64(counted).await, 2);
+    farm.is(counted, 2).await;
 }

@@ -99,7 +99,7 @@ async fn wrong_submissions_are_refused_with_a_reason() {
         missing.to_string().contains("needs the parameter \"id\""),
         "{missing}"
     );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.run", 0).await;
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn one_key_makes_one_run_however_often_and_from_how_many() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 1);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.run_live", 1).await;
     let other = submit(&farm.db, "mail", &json!({}), None, Some("order-8"))
         .await
         .unwrap();
@@ -137,7 +137,7 @@ async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
     until_blocked(&farm).await;
     caller.exec("ROLLBACK").await;
     let run_id = second.await.unwrap();
-    assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_live").await, run_id);
+    farm.is("SELECT run_id FROM farmhand.run_live", run_id).await;
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
         "{a:?} {b:?}"
     );
     let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'run_submitted'";
-    assert_eq!(farm.i64(told).await, 1);
+    farm.is(told, 1).await;
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_submission_is_part_of_its_callers_transaction() {
         .exec("CREATE TABLE orders (id int); BEGIN; INSERT INTO orders VALUES (1); SELECT farmhand.submit('mail')").await;
     assert!(claim(&farm.db, &me, 9, None).await.unwrap().is_empty());
     caller.exec("ROLLBACK").await;
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.run", 0).await;
     caller.exec("BEGIN; SELECT farmhand.submit('mail'); COMMIT").await;
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
 }

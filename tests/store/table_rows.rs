@@ -316,5 +316,5 @@ async fn a_domain_over_an_integer_is_set_to_one() {
     farm.job("queue", job(queue(&[], &[])), None).await;
     let found = dispatch(&farm.db, "queue").await.unwrap();
     assert_eq!((found.made, found.problem), (4, None));
-    assert_eq!(farm.i64("SELECT count(*) FROM queue WHERE d = 1").await, 4);
+    farm.is("SELECT count(*) FROM queue WHERE d = 1", 4).await;
 }

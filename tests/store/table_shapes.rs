@@ -69,8 +69,8 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
         .text("SELECT \"d?\" FROM \"Odd \"\"Table\" WHERE \"the key\" = ' '")
         .await;
     assert_eq!(mark, Some(run.to_string()));
-    assert_eq!(farm.i64("SELECT count(*) FROM uuids WHERE d").await, 1);
-    assert_eq!(farm.i64("SELECT count(*) FROM chars WHERE d = 1").await, 1);
+    farm.is("SELECT count(*) FROM uuids WHERE d", 1).await;
+    farm.is("SELECT count(*) FROM chars WHERE d = 1", 1).await;
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
     admin.exec(&format!("{writes}; COMMIT")).await;
     admin.exec("RESET ROLE").await;
     let done = "SELECT count(*) FROM shop.orders WHERE done IS NOT NULL";
-    assert_eq!(farm.i64(done).await, 1);
+    farm.is(done, 1).await;
 }
 
 /// FARMHAND_TABLE_ROWS=1000000 is the documented size.

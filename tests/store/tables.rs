@@ -103,7 +103,7 @@ async fn a_row_is_run_once_and_told_how_it_ended() {
         (true, true, true, Some(0), Some("succeeded".to_owned()))
     );
     assert_eq!(look(&farm).await.made, 0);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.row_result", 0).await;
     let key = farm.text("SELECT key FROM farmhand.run").await;
     assert_eq!(key.as_deref(), Some("1"));
 }
@@ -269,7 +269,7 @@ async fn a_row_that_somebody_holds_locked_does_not_hold_the_end_back() {
         .await;
     look(&farm).await;
     assert_eq!(row(&farm, 1).await.4.as_deref(), None, "dispatched again");
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.row_result", 0).await;
     assert_eq!(take(&farm, &me).await.len(), 1);
 }
 
@@ -317,7 +317,7 @@ async fn one_row_that_refuses_holds_back_only_itself() {
         assert_eq!(row(&farm, id).await.2, written, "row {id}");
     }
     let all = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
-    assert_eq!(farm.i64(all).await, 3);
+    farm.is(all, 3).await;
 }
 
 #[tokio::test]

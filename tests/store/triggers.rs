@@ -23,12 +23,11 @@ pub fn after(parents: &[&str]) -> JobSpec {
 pub async fn fired(farm: &Farm, jobs: &[&str], at: Timestamp) {
     for job in jobs {
         farm.sql
-            .execute(
+            .exec_with(
                 "UPDATE farmhand.job SET next_run = $1, scheduled = true WHERE job_id = $2",
                 &[&at, job],
             )
-            .await
-            .unwrap();
+            .await;
         assert_eq!(farm.fire_at(job, at, &[at]).await.len(), 1, "{job} fires");
     }
 }
@@ -183,13 +182,13 @@ async fn a_skipped_instant_of_a_parent_triggers_nothing() {
     .await;
     farm.fire_at("p", past(60), &[past(60)]).await;
     fired(&farm, &["p"], past(30)).await;
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run_history WHERE reason = 'overlap'")
-            .await,
-        1
-    );
+    farm.is(
+        "SELECT count(*) FROM farmhand.run_history WHERE reason = 'overlap'",
+        1,
+    )
+    .await;
     assert_eq!(settle(&farm.db, None).await.unwrap(), []);
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.triggering", 0).await;
 }
 
 #[tokio::test]
@@ -227,16 +226,12 @@ async fn settling_waits_for_whoever_settles_the_same_job_and_does_nothing_twice(
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     let other = farm.test.client().await;
     other
-        .batch_execute("BEGIN; SELECT FROM farmhand.job WHERE job_id = 'c' FOR UPDATE")
-        .await
-        .unwrap();
+        .exec("BEGIN; SELECT FROM farmhand.job WHERE job_id = 'c' FOR UPDATE")
+        .await;
     let db = farm.db.clone();
     let settling = tokio::spawn(async move { settle(&db, None).await.unwrap() });
     until_blocked(&farm).await;
-    other
-        .batch_execute("DELETE FROM farmhand.triggering; COMMIT")
-        .await
-        .unwrap();
+    other.exec("DELETE FROM farmhand.triggering; COMMIT").await;
     assert_eq!(settling.await.unwrap(), []);
 }
 
@@ -277,28 +272,26 @@ async fn the_overlap_rule_of_the_triggered_job_decides() {
     }
     assert_eq!(last.len(), 4);
     assert_eq!(skipped(&farm, "skip").await.as_deref(), Some("overlap"));
-    assert_eq!(
-        farm.text("SELECT gate FROM farmhand.run_live WHERE job_id = 'queue' AND gate IS NOT NULL")
-            .await
-            .as_deref(),
-        Some("overlap")
-    );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run_live WHERE job_id = 'replace'")
-            .await,
-        1
-    );
-    assert_eq!(
-        farm.text("SELECT reason FROM farmhand.run_history WHERE job_id = 'replace'")
-            .await
-            .as_deref(),
-        Some("replaced")
-    );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.run_live WHERE job_id = 'allow' AND gate IS NULL")
-            .await,
-        2
-    );
+    farm.says(
+        "SELECT gate FROM farmhand.run_live WHERE job_id = 'queue' AND gate IS NOT NULL",
+        Some("overlap"),
+    )
+    .await;
+    farm.is(
+        "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'replace'",
+        1,
+    )
+    .await;
+    farm.says(
+        "SELECT reason FROM farmhand.run_history WHERE job_id = 'replace'",
+        Some("replaced"),
+    )
+    .await;
+    farm.is(
+        "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'allow' AND gate IS NULL",
+        2,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -392,12 +385,9 @@ async fn a_circle_and_an_unknown_parent_are_refused_whole() {
         refused(&[change("b", after(&["a"])), change("d", spec())], true).await,
         [unknown("b", "a")]
     );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.job WHERE NOT deleted")
-            .await,
-        2
-    );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.trigger_edge").await, 1);
+    farm.is("SELECT count(*) FROM farmhand.job WHERE NOT deleted", 2)
+        .await;
+    farm.is("SELECT count(*) FROM farmhand.trigger_edge", 1).await;
     farm.job("b", spec(), None).await;
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.trigger_edge").await, 0);
+    farm.is("SELECT count(*) FROM farmhand.trigger_edge", 0).await;
 }

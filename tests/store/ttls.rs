@@ -115,10 +115,7 @@ async fn a_bump_takes_over_how_long_leases_are() {
     let farm = Farm::new().await;
     let long = node(Uuid::new_v4(), LONG);
     open(&farm.db, &long).await.unwrap();
-    farm.sql
-        .batch_execute("UPDATE farmhand.node SET open = false")
-        .await
-        .unwrap();
+    farm.exec("UPDATE farmhand.node SET open = false").await;
     for _ in 0..3 {
         let now = farmhand_store::epochs::newest(&farm.db).await.unwrap();
         farmhand_store::epochs::bump(&farm.owner, now.id, 0, "ops")

@@ -23,7 +23,7 @@ async fn waiting(farm: &Farm, job: &str) {
          SELECT '{job}', 1, 'submitted', now(), now() + n * interval '1 hour', CASE n WHEN 0 THEN 'overlap' END, n % 2
          FROM generate_series(0, 3) n"
     );
-    farm.sql.batch_execute(&sql).await.unwrap();
+    farm.exec(&sql).await;
 }
 
 const LEFT: &str =
@@ -56,7 +56,7 @@ async fn deleting_a_job_withdraws_what_waits_and_leaves_what_runs() {
     assert_eq!(left.as_deref(), Some("cancelled withdrawn eve 8, running 1"));
     let told = "SELECT string_agg(job_id || ' ' || (detail->>'withdrawn'), ', ' ORDER BY job_id)
         FROM farmhand.event WHERE kind = 'job_deleted'";
-    assert_eq!(farm.text(told).await.as_deref(), Some("j 4, other 4"));
+    farm.says(told, Some("j 4, other 4")).await;
 }
 
 #[tokio::test]
@@ -72,32 +72,31 @@ async fn a_new_job_of_a_deleted_ones_name_is_not_failing_and_has_no_run_that_wai
     end.state = RunState::Failed;
     one(&farm, end).await;
     let failures = "SELECT count(*) FROM farmhand.job_stat WHERE consecutive_failures > 0";
-    assert_eq!(farm.i64(failures).await, 1);
+    farm.is(failures, 1).await;
     waiting(&farm, "j").await;
     let runs = farm
         .i64("SELECT max(run_id) FROM farmhand.run_live WHERE gate IS NULL AND attempt = 0")
         .await;
     farm.sql
-        .execute(
+        .exec_with(
             "UPDATE farmhand.run_live SET ready_at = now() WHERE run_id = $1",
             &[&runs],
         )
-        .await
-        .unwrap();
+        .await;
     assert_eq!(claim(&farm.db, &me, 1, Some(&[runs])).await.unwrap().len(), 1);
     delete(&farm.owner, &["j".to_owned()], "eve").await.unwrap();
     // What came to wait since: a run that was taken over, an end that was to trigger it.
     waiting(&farm, "j").await;
     let end = "INSERT INTO farmhand.triggering (child, parent, run_id, due_at, by_hand) VALUES ('j', 'p', 1, now(), false)";
-    farm.sql.batch_execute(end).await.unwrap();
+    farm.exec(end).await;
 
     let at = past(30);
     farm.job("j", skip(), Some(at)).await;
     let waits = "SELECT (SELECT count(*) FROM farmhand.run_live WHERE state = 'due') + (SELECT count(*) FROM farmhand.triggering)";
-    assert_eq!(farm.i64(waits).await, 0);
-    assert_eq!(farm.i64(failures).await, 0);
+    farm.is(waits, 0).await;
+    farm.is(failures, 0).await;
     // The old run goes on, and counts.
     farm.fire_at("j", at, &[at]).await;
     let skipped = "SELECT count(*) FROM farmhand.run_history WHERE state = 'skipped' AND reason = 'overlap'";
-    assert_eq!(farm.i64(skipped).await, 1);
+    farm.is(skipped, 1).await;
 }
