@@ -12,6 +12,11 @@ async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted,
     Ok(protocol::fire_boot(db, me, boot_id).await?.expect("open claims"))
 }
 
+/// How many runs a boot makes.
+async fn runs_made(farm: &Farm, me: &LeaseIdentity, boot_id: &str) -> usize {
+    fire_boot(&farm.db, me, boot_id).await.unwrap().run_ids.len()
+}
+
 pub fn boot_job() -> JobSpec {
     JobSpec {
         schedule: vec!["\t@Reboot\n".to_owned(), "0 3 * * *".to_owned()],
@@ -28,15 +33,9 @@ async fn each_node_fires_its_reboot_jobs_once_per_boot() {
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let first = fire_boot(&farm.db, &a, "boot-1").await.unwrap();
     assert_eq!(first.run_ids.len(), 1);
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
     // Another node, even with the same boot: two agents on one machine.
-    assert_eq!(fire_boot(&farm.db, &b, "boot-1").await.unwrap().run_ids.len(), 1);
+    assert_eq!(runs_made(&farm, &b, "boot-1").await, 1);
     // It is claimed where it was fired, and nowhere else.
     let claimed = claim(&farm.db, &b, 10, Some(&first.run_ids)).await.unwrap();
     assert!(claimed.is_empty());
@@ -47,23 +46,11 @@ async fn each_node_fires_its_reboot_jobs_once_per_boot() {
     // The agent restarts, then the machine.
     close(&farm.db, &a).await.unwrap();
     let a = farm.node("a").await;
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
     close(&farm.db, &a).await.unwrap();
     let again = farm.node("a").await;
     // The leftover of the first boot is due again: the second boot's run is skipped, by name.
-    assert!(
-        fire_boot(&farm.db, &again, "boot-2")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &again, "boot-2").await, 0);
     let skipped =
         "SELECT count(*) FROM farmhand.run WHERE state = 'skipped' AND reason = 'overlap' AND node = 'a'";
     farm.is(skipped, 1).await;
@@ -109,22 +96,10 @@ async fn a_boot_during_an_apply_of_the_job_fires_it() {
 async fn a_job_applied_after_the_boot_waits_for_the_next_one() {
     let farm = Farm::new().await;
     let a = farm.node("a").await;
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
     farm.job("late", boot_job(), None).await;
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
-    assert_eq!(fire_boot(&farm.db, &a, "boot-2").await.unwrap().run_ids.len(), 1);
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
+    assert_eq!(runs_made(&farm, &a, "boot-2").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,13 +128,7 @@ async fn a_boot_that_may_not_run_is_recorded_with_its_reason() {
     };
     farm.job("off", off, None).await;
     let a = farm.node_with("a", json!({"role": "web"})).await;
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
     let rows = farm
         .text(
             "SELECT string_agg(job_id || ' ' || state || ' ' || reason, ', ' ORDER BY job_id) FROM farmhand.run",
@@ -177,15 +146,9 @@ async fn a_boot_of_a_session_that_is_over_fires_nothing() {
     farm.job("warm", boot_job(), None).await;
     let a = farm.node("a").await;
     close(&farm.db, &a).await.unwrap();
-    assert!(
-        fire_boot(&farm.db, &a, "boot-1")
-            .await
-            .unwrap()
-            .run_ids
-            .is_empty()
-    );
+    assert_eq!(runs_made(&farm, &a, "boot-1").await, 0);
     let b = farm.node("a").await;
-    assert_eq!(fire_boot(&farm.db, &b, "boot-1").await.unwrap().run_ids.len(), 1);
+    assert_eq!(runs_made(&farm, &b, "boot-1").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,12 @@
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit, submit_overlapping, withhold};
-use farmhand_store::protocol::{Claimed, claim, finish, fire, open_epoch, vouch};
+use farmhand_store::protocol::{Claimed, claim, finish, open_epoch, vouch};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::epochs::{renewed, replace, restart, shown};
-use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
+use crate::fixture::{Farm, past, spec, success};
 
 pub async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
     farm.job("j", JobSpec { overlap, ..spec() }, Some(at)).await;
@@ -114,42 +114,6 @@ async fn what_waits_for_an_end_that_was_recorded_before_claims_were_open_goes_wh
             _ => assert!(vouch(&farm.db, &memory).await.unwrap()),
         }
     }
-}
-
-#[tokio::test]
-async fn an_end_waits_for_the_firing_that_counts_on_the_same_run() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    with(&farm, Overlap::Queue, past(90)).await;
-    farm.fire_at("j", past(90), &[past(90)]).await;
-    let run = claims(&farm, &me).await.remove(0);
-    due_again(&farm, past(60)).await;
-    // A firing that has looked, seen the run alive, and not yet committed.
-    let slow = farm.test.client().await;
-    slow.exec("BEGIN; SELECT FROM farmhand.job FOR UPDATE; SELECT farmhand.lock_blockers('{j}', '{}');
-         INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
-         VALUES ('j', 1, 'scheduled', now() - interval '1 minute', now() - interval '1 minute', 'overlap', 'queue')").await;
-    let (db, end) = (farm.db.clone(), success(&me, &run));
-    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
-    until_blocked(&farm).await;
-    slow.exec("COMMIT").await;
-    finishing.await.unwrap();
-    assert_eq!(claims(&farm, &me).await.len(), 1, "the queued run was let go");
-}
-
-#[tokio::test]
-async fn a_firing_that_waits_out_a_finish_sees_it() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    with(&farm, Overlap::Skip, past(90)).await;
-    farm.fire_at("j", past(90), &[past(90)]).await;
-    let run = claims(&farm, &me).await.remove(0);
-    due_again(&farm, past(60)).await;
-    finish(&farm.db, &[success(&me, &run)]).await.unwrap();
-    let fired = fire(&farm.db, &[firing("j", 1, past(60), &[past(60)])])
-        .await
-        .unwrap();
-    assert_eq!(fired[0].run_ids.len(), 1);
 }
 
 #[tokio::test]

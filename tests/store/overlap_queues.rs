@@ -251,15 +251,11 @@ async fn runs_that_are_run_again_together_begin_one_after_the_other_on_each_node
 async fn a_run_that_is_run_again_waits_for_one_by_hand_and_not_where_runs_may_overlap() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    farm.job(
-        "j",
-        JobSpec {
-            overlap: Overlap::Skip,
-            ..spec()
-        },
-        None,
-    )
-    .await;
+    let runs = JobSpec {
+        overlap: Overlap::Skip,
+        ..spec()
+    };
+    farm.job("j", runs, None).await;
     submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let failed = all_failed(&farm).await[0];
     let by_hand = by_hand(&farm, &me).await;
@@ -267,15 +263,11 @@ async fn a_run_that_is_run_again_waits_for_one_by_hand_and_not_where_runs_may_ov
     assert_eq!(claims(&farm, &me).await.len(), 0);
     finish(&farm.db, &[success(&me, &by_hand)]).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    farm.job(
-        "j",
-        JobSpec {
-            overlap: Overlap::Allow,
-            ..spec()
-        },
-        None,
-    )
-    .await;
+    let runs = JobSpec {
+        overlap: Overlap::Allow,
+        ..spec()
+    };
+    farm.job("j", runs, None).await;
     runs_again(&farm, failed).await;
     assert_eq!(claims(&farm, &me).await.len(), 1);
 }
