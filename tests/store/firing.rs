@@ -2,11 +2,11 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_core::due::{SkipFold, SkipReason};
+use farmhand_store::Note;
 use farmhand_store::protocol::{Fire, claim, fire, fire_for, jobs_since, overdue};
-use farmhand_store::{Db, Note};
 use jiff::Timestamp;
 
-use crate::fixture::{Farm, firing, past, spec};
+use crate::fixture::{Farm, firing, listening, past, spec};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_racing_agents_fire_each_instant_once() {
@@ -48,10 +48,7 @@ async fn the_farm_is_told_of_runs_that_their_firer_has_no_room_for_and_of_no_oth
     for job in ["one", "two", "three"] {
         farm.job(job, spec(), Some(at)).await;
     }
-    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    // Its first statement connects it; from then on it listens.
-    overdue(&keeper, 1).await.unwrap();
-    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    let (_keeper, mut notes) = listening(&farm).await;
     let fires = |jobs: &[&str]| -> Vec<_> { jobs.iter().map(|job| firing(job, 1, at, &[at])).collect() };
     assert_eq!(fire_for(&farm.db, &fires(&["one"]), 1).await.unwrap().len(), 1);
     assert_eq!(
@@ -74,9 +71,7 @@ async fn the_farm_is_told_of_a_run_that_is_not_for_everybody_whoever_has_room() 
         ..spec()
     };
     farm.job("shards", shards, Some(at)).await;
-    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    overdue(&keeper, 1).await.unwrap();
-    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    let (_keeper, mut notes) = listening(&farm).await;
     fire_for(&farm.db, &[firing("shards", 1, at, &[at])], 8)
         .await
         .unwrap();

@@ -3,18 +3,19 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use farmhand_core::definition::{Command, JobSpec};
+use farmhand_core::definition::{Command, JobSpec, Overlap, RunOn};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Fire, Fired, Measured, NodeInfo, Opened, Retry, claim, expire, finish,
-    fire, open,
+    fire, open, overdue,
 };
-use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
+use farmhand_store::{AttemptOutcome, Db, LeaseIdentity, Note};
 use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 pub const TTL: Duration = Duration::from_secs(30);
@@ -219,6 +220,36 @@ pub fn spec() -> JobSpec {
         command: Some(Command::Argv(vec!["true".to_owned()])),
         ..JobSpec::default()
     }
+}
+
+/// A job with this rule of overlap.
+pub fn overlapping(overlap: Overlap) -> JobSpec {
+    JobSpec { overlap, ..spec() }
+}
+
+/// The same, in so many instances.
+pub fn sharded(overlap: Overlap, instances: u32) -> JobSpec {
+    JobSpec {
+        instances,
+        ..overlapping(overlap)
+    }
+}
+
+/// The same, on each node.
+pub fn on_each_node(overlap: Overlap) -> JobSpec {
+    JobSpec {
+        run_on: RunOn::EachNode,
+        ..overlapping(overlap)
+    }
+}
+
+/// Notes of the farm from now on, and the connection that hears them.
+pub async fn listening(farm: &Farm) -> (Db, mpsc::Receiver<Note>) {
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    // Its first statement connects it; from then on it listens.
+    overdue(&keeper, 1).await.unwrap();
+    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    (keeper, notes)
 }
 
 /// Whole seconds before this test began: the same instant however often it is asked for, and what the

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use farmhand_core::definition::{JobSpec, OnLost, Overlap, RunOn};
+use farmhand_core::definition::{JobSpec, OnLost, Overlap};
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::goes_to;
 use farmhand_store::jobs::{cancel, submit};
-use farmhand_store::protocol::{
-    Lose, LostWhy, abandon, close, close_if, finish, lose, overdue, poll, settle,
-};
-use farmhand_store::{Db, LeaseIdentity, Note};
+use farmhand_store::protocol::{Lose, LostWhy, abandon, close, close_if, finish, lose, poll, settle};
+use farmhand_store::{LeaseIdentity, Note};
 use farmhand_tests::pg::Client;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::fixture::{Farm, expire_now, one, past, spec, success, until_blocked};
+use crate::fixture::{
+    Farm, expire_now, listening, on_each_node, one, past, sharded, spec, success, until_blocked,
+};
 use crate::overlap::{claims, due_again, with};
 use crate::rounds::{claimed, failed, looping};
 
@@ -86,11 +86,7 @@ async fn an_end_that_finds_its_job_locked_leaves_a_note_and_the_next_poll_lets_g
 async fn of_two_ends_that_do_not_see_each_other_one_leaves_a_note() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let pair = JobSpec {
-        overlap: Overlap::Queue,
-        instances: 2,
-        ..spec()
-    };
+    let pair = sharded(Overlap::Queue, 2);
     farm.job("j", pair, Some(past(90))).await;
     farm.fire_at("j", past(90), &[past(90), past(60)]).await;
     let runs = claims(&farm, &me).await;
@@ -150,11 +146,7 @@ async fn a_firing_does_not_keep_the_run_that_another_waits_for_from_being_claime
 async fn a_firing_of_which_somebody_has_a_run_locked_is_let_go_as_a_whole_later() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let pair = JobSpec {
-        overlap: Overlap::Queue,
-        instances: 2,
-        ..spec()
-    };
+    let pair = sharded(Overlap::Queue, 2);
     farm.job("j", pair, Some(past(90))).await;
     farm.fire_at("j", past(90), &[past(90), past(60)]).await;
     let runs = claims(&farm, &me).await;
@@ -176,11 +168,7 @@ async fn a_firing_of_which_somebody_has_a_run_locked_is_let_go_as_a_whole_later(
 async fn an_abandoned_run_lets_go_what_waits_for_it() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
-    let each = JobSpec {
-        overlap: Overlap::Queue,
-        run_on: RunOn::EachNode,
-        ..spec()
-    };
+    let each = on_each_node(Overlap::Queue);
     farm.job("j", each, Some(past(90))).await;
     farm.fire_at("j", past(90), &[past(90)]).await;
     let run = claims(&farm, &a).await.remove(0);
@@ -243,9 +231,7 @@ async fn what_waits_for_a_lock_of_a_dead_node_is_told_of_at_once() {
     let waits = farm
         .i64("SELECT run_id FROM farmhand.run_live WHERE state = 'due'")
         .await;
-    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    overdue(&keeper, 1).await.unwrap();
-    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    let (_keeper, mut notes) = listening(&farm).await;
     expire_now(&farm, &me).await;
     let prompted = async {
         loop {

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::boots::boot_job;
-use crate::fixture::{Farm, past, spec, success, until_blocked};
+use crate::fixture::{Farm, past, sharded, spec, success, until_blocked};
 use crate::triggers::{ends, reasons};
 
 #[tokio::test]
@@ -130,11 +130,7 @@ async fn a_job_whose_run_on_is_changed_does_not_run_beside_itself() {
 async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
     let farm = Farm::new().await;
     farm.node("a").await;
-    let sharded = JobSpec {
-        overlap: Overlap::Queue,
-        instances: 100,
-        ..spec()
-    };
+    let sharded = sharded(Overlap::Queue, 100);
     let first = past(3600);
     let rev = farm.job("j", sharded, Some(first)).await;
     let hours: Vec<Timestamp> = (1..=1_100)

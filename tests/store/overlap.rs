@@ -1,12 +1,14 @@
-use farmhand_core::definition::{JobSpec, Overlap, RunOn};
+use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_store::LeaseIdentity;
-use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit, submit_overlapping, withhold};
+use farmhand_store::jobs::{
+    Cancelled, Submission, Submitted, Withhold, cancel, submit, submit_overlapping, withhold,
+};
 use farmhand_store::protocol::{Claimed, claim, finish, open_epoch, vouch};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::epochs::{renewed, replace, restart, shown};
-use crate::fixture::{Farm, past, spec, success};
+use crate::fixture::{Farm, on_each_node, past, sharded, spec, success};
 
 pub async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
     farm.job("j", JobSpec { overlap, ..spec() }, Some(at)).await;
@@ -21,6 +23,18 @@ pub async fn due_again(farm: &Farm, at: Timestamp) {
 
 pub async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim(&farm.db, me, 99, None).await.unwrap()
+}
+
+/// A run of the job `j` that somebody asks for under this rule.
+async fn by_hand(farm: &Farm, overlap: Overlap) -> Submitted {
+    let asked = Submission {
+        job_id: "j",
+        params: &json!({}),
+        key: None,
+        overlap,
+        by: None,
+    };
+    submit_overlapping(&farm.db, asked, true).await.unwrap()
 }
 
 #[tokio::test]
@@ -144,11 +158,7 @@ async fn replace_asks_the_holder_to_end_and_runs_only_the_newest() {
 async fn replace_leaves_alone_what_runs_on_a_node_that_gets_no_new_run() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
-    let each = JobSpec {
-        overlap: Overlap::Replace,
-        run_on: RunOn::EachNode,
-        ..spec()
-    };
+    let each = on_each_node(Overlap::Replace);
     farm.job("j", each, Some(past(90))).await;
     farm.fire_at("j", past(90), &[past(90)]).await;
     let (on_a, on_b) = (
@@ -160,15 +170,7 @@ async fn replace_leaves_alone_what_runs_on_a_node_that_gets_no_new_run() {
     let fired = farm.fire_at("j", past(60), &[past(60)]).await;
     assert_eq!(fired[0].cancelling, [on_b.run_id]);
     assert_eq!(fired[0].run_ids.len(), 1);
-    let params = json!({});
-    let by_hand = Submission {
-        job_id: "j",
-        params: &params,
-        key: None,
-        overlap: Overlap::Replace,
-        by: None,
-    };
-    submit_overlapping(&farm.db, by_hand, true).await.unwrap();
+    by_hand(&farm, Overlap::Replace).await;
     let told = "SELECT run_id FROM farmhand.run_live WHERE cancel_requested";
     assert_eq!(farm.i64(told).await, on_b.run_id, "and not {}", on_a.run_id);
 }
@@ -186,11 +188,7 @@ async fn allow_lets_runs_overlap() {
 async fn all_shards_of_an_instant_are_let_go_together() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let sharded = JobSpec {
-        overlap: Overlap::Queue,
-        instances: 3,
-        ..spec()
-    };
+    let sharded = sharded(Overlap::Queue, 3);
     farm.job("j", sharded, Some(past(90))).await;
     farm.fire_at("j", past(90), &[past(90), past(60)]).await;
     let first = claims(&farm, &me).await;
@@ -226,14 +224,7 @@ async fn a_run_for_later_holds_up_no_instant_before_it() {
                 break;
             }
         }
-        let by_hand = Submission {
-            job_id: "j",
-            params: &json!({}),
-            key: None,
-            overlap,
-            by: None,
-        };
-        let made = submit_overlapping(&farm.db, by_hand, true).await.unwrap();
+        let made = by_hand(&farm, overlap).await;
         assert_eq!((made.skipped, made.live), (0, 0), "{overlap:?}");
         assert_eq!(claims(&farm, &me).await[0].run_id, made.run_id, "{overlap:?}");
         assert_eq!(farm.state(later).await, ("due".to_owned(), None), "{overlap:?}");
@@ -269,14 +260,7 @@ async fn a_run_by_hand_that_replaces_waits_for_all_that_it_ends() {
     submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let others = claims(&farm, &me).await;
     assert_eq!(others.len(), 2);
-    let replaces = Submission {
-        job_id: "j",
-        params: &json!({}),
-        key: None,
-        overlap: Overlap::Replace,
-        by: None,
-    };
-    let made = submit_overlapping(&farm.db, replaces, true).await.unwrap();
+    let made = by_hand(&farm, Overlap::Replace).await;
     for other in &others {
         assert!(claims(&farm, &me).await.is_empty());
         finish(&farm.db, &[success(&me, other)]).await.unwrap();

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::jobs::{Retried, Wish, retry_one, submit};
-use farmhand_store::protocol::{Claimed, finish, fire, overdue, settle};
-use farmhand_store::{Db, LeaseIdentity, Note};
+use farmhand_store::protocol::{Claimed, finish, fire, settle};
+use farmhand_store::{LeaseIdentity, Note};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
+use crate::fixture::{
+    Farm, firing, listening, on_each_node, overlapping, past, spec, success, until_blocked,
+};
 use crate::overlap::{claims, due_again, with};
 use crate::triggers::{after, ends};
 
@@ -30,11 +32,7 @@ async fn has_a_run_on_b_and_none_on_a(farm: &Farm) {
 async fn a_full_queue_of_one_node_skips_no_instant_on_another() {
     let farm = Farm::new().await;
     let _nodes = (farm.node("a").await, farm.node("b").await);
-    let each = JobSpec {
-        overlap: Overlap::Queue,
-        run_on: RunOn::EachNode,
-        ..spec()
-    };
+    let each = on_each_node(Overlap::Queue);
     farm.job("j", each, Some(past(60))).await;
     farm.exec(FULL).await;
     farm.fire_at("j", past(60), &[past(60)]).await;
@@ -132,10 +130,7 @@ async fn the_end_of_a_run_by_hand_lets_go_an_instant_that_is_just_being_fired() 
 async fn a_firing_locks_what_is_replaced_and_what_promotes_in_the_order_in_which_ends_do() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let replaces = JobSpec {
-        overlap: Overlap::Replace,
-        ..spec()
-    };
+    let replaces = overlapping(Overlap::Replace);
     let low = farm.held_run(&me, "r", replaces).await;
     with(&farm, Overlap::Queue, past(30)).await;
     let high = by_hand(&farm, &me).await;
@@ -173,10 +168,7 @@ async fn told_to_end(notes: &mut mpsc::Receiver<Note>) -> (i64, String) {
 async fn the_holder_of_a_run_that_is_replaced_is_told_at_once() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    // Its first statement connects it; from then on it listens.
-    overdue(&keeper, 1).await.unwrap();
-    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    let (_keeper, mut notes) = listening(&farm).await;
     with(&farm, Overlap::Replace, past(90)).await;
     farm.fire_at("j", past(90), &[past(90)]).await;
     let old = claims(&farm, &me).await.remove(0);
@@ -225,11 +217,7 @@ async fn runs_again(farm: &Farm, run_id: i64) -> i64 {
 async fn runs_that_are_run_again_together_begin_one_after_the_other_on_each_node() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
-    let each = JobSpec {
-        overlap: Overlap::Skip,
-        run_on: RunOn::EachNode,
-        ..spec()
-    };
+    let each = on_each_node(Overlap::Skip);
     farm.job("j", each, None).await;
     for _ in 0..2 {
         submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
@@ -251,10 +239,7 @@ async fn runs_that_are_run_again_together_begin_one_after_the_other_on_each_node
 async fn a_run_that_is_run_again_waits_for_one_by_hand_and_not_where_runs_may_overlap() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let runs = JobSpec {
-        overlap: Overlap::Skip,
-        ..spec()
-    };
+    let runs = overlapping(Overlap::Skip);
     farm.job("j", runs, None).await;
     submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let failed = all_failed(&farm).await[0];
@@ -263,10 +248,7 @@ async fn a_run_that_is_run_again_waits_for_one_by_hand_and_not_where_runs_may_ov
     assert_eq!(claims(&farm, &me).await.len(), 0);
     finish(&farm.db, &[success(&me, &by_hand)]).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
-    let runs = JobSpec {
-        overlap: Overlap::Allow,
-        ..spec()
-    };
+    let runs = overlapping(Overlap::Allow);
     farm.job("j", runs, None).await;
     runs_again(&farm, failed).await;
     assert_eq!(claims(&farm, &me).await.len(), 1);

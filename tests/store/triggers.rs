@@ -10,7 +10,7 @@ use farmhand_store::reading;
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::fixture::{Farm, expire_now, one, past, spec, success, until_blocked};
+use crate::fixture::{Farm, expire_now, one, overlapping, past, spec, success, until_blocked};
 
 pub fn after(parents: &[&str]) -> JobSpec {
     JobSpec {
@@ -239,15 +239,7 @@ async fn settling_waits_for_whoever_settles_the_same_job_and_does_nothing_twice(
 async fn the_overlap_rule_of_the_triggered_job_decides() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    farm.job(
-        "p",
-        JobSpec {
-            overlap: Overlap::Allow,
-            ..spec()
-        },
-        None,
-    )
-    .await;
+    farm.job("p", overlapping(Overlap::Allow), None).await;
     for (name, overlap) in [
         ("skip", Overlap::Skip),
         ("queue", Overlap::Queue),

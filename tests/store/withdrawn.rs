@@ -1,12 +1,12 @@
 //! What is left of a job that is deleted, and what a new one of its name finds.
 
-use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_core::definition::Overlap;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, apply, delete};
 use farmhand_store::protocol::claim;
 use serde_json::{Value, json};
 
-use crate::fixture::{Farm, one, past, spec, success};
+use crate::fixture::{Farm, one, overlapping, past, spec, success};
 
 /// What was done with the jobs, as programs see it.
 fn applied(outcome: ApplyOutcome) -> Value {
@@ -63,10 +63,7 @@ async fn deleting_a_job_withdraws_what_waits_and_leaves_what_runs() {
 async fn a_new_job_of_a_deleted_ones_name_is_not_failing_and_has_no_run_that_waits() {
     let farm = Farm::new().await;
     let me = farm.node("n1").await;
-    let skip = || JobSpec {
-        overlap: Overlap::Skip,
-        ..spec()
-    };
+    let skip = || overlapping(Overlap::Skip);
     let run = farm.held_run(&me, "j", skip()).await;
     let mut end = success(&me, &run);
     end.state = RunState::Failed;

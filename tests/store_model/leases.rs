@@ -101,7 +101,7 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
         let mut chance = Chance(round);
         let begin = "DELETE FROM farmhand.run_live; DELETE FROM farmhand.lease; DELETE FROM farmhand.epoch WHERE epoch > 1;
             UPDATE farmhand.epoch SET server = farmhand.server()";
-        sql.batch_execute(begin).await.unwrap();
+        sql.exec(begin).await;
         submit(&db, JOB, &json!({}), None, None).await.unwrap();
         let mut s = model.start();
         let mut known = Known::default();
@@ -109,9 +109,7 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
             let place = format!("round {round}, step {step}: {s:?}");
             let stmt = match chance.below(18) {
                 0 if s.closed.is_none() => {
-                    sql.batch_execute("UPDATE farmhand.epoch SET server = '1 elsewhere'")
-                        .await
-                        .unwrap();
+                    sql.exec("UPDATE farmhand.epoch SET server = '1 elsewhere'").await;
                     s.closed = Some(0);
                     continue;
                 }
@@ -122,7 +120,7 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                         "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES ({}, farmhand.server(), 'model')",
                         s.epoch
                     );
-                    sql.batch_execute(&open).await.unwrap();
+                    sql.exec(&open).await;
                     continue;
                 }
                 0..6 => Stmt::Acquire(any_key(&mut chance, &known, s.db.row)),
@@ -136,7 +134,7 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                 },
                 16 if s.db.run => {
                     let end = "DELETE FROM farmhand.run_live";
-                    sql.batch_execute(end).await.unwrap();
+                    sql.exec(end).await;
                     submit(&db, JOB, &json!({}), None, None).await.unwrap();
                     s.db.run = false;
                     s.clients[AGENT].command = None;
