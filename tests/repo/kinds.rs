@@ -27,9 +27,11 @@ fn all(pick: &dyn Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// What stands in single quotes.
+/// What stands in single quotes, and is not compared with something.
 fn quoted(text: &str) -> impl Iterator<Item = String> {
-    text.split('\'').skip(1).step_by(2).map(str::to_owned)
+    let parts: Vec<&str> = text.split('\'').collect();
+    let quoted = parts.chunks_exact(2).filter(|pair| !pair[0].ends_with("= "));
+    quoted.map(|pair| pair[1].to_owned()).collect::<Vec<_>>().into_iter()
 }
 
 /// The kinds that statements and the schema write.
@@ -71,7 +73,7 @@ fn rows(section: &str) -> Vec<(String, String, String)> {
             sentence = text.trim().trim_end_matches('.');
             continue;
         }
-        if !sentence.is_empty() {
+        if !sentence.is_empty() && !line.starts_with("//") {
             let mut words = line.split(' ');
             let name = words.next().unwrap_or_default();
             let word = words.next().unwrap_or_default().trim_matches('"');
