@@ -31,7 +31,10 @@ fn all(pick: &dyn Fn(&str) -> bool) -> Vec<String> {
 fn quoted(text: &str) -> impl Iterator<Item = String> {
     let parts: Vec<&str> = text.split('\'').collect();
     let quoted = parts.chunks_exact(2).filter(|pair| !pair[0].ends_with("= "));
-    quoted.map(|pair| pair[1].to_owned()).collect::<Vec<_>>().into_iter()
+    quoted
+        .map(|pair| pair[1].to_owned())
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// The kinds that statements and the schema write.
