@@ -28,6 +28,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// `None`: the agent has all the rights that its warden has.
+    /// An error: they cannot be read, and then nothing may start.
     pub fn now(paths: &Paths) -> io::Result<Option<Bounds>> {
         let file = paths.bounds();
         let text = if_there(fs::read(&file)).map_err(|e| named(e, &file))?;
