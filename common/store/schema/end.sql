@@ -137,7 +137,7 @@ $$;
 -- for the firing and sees the run here, or the firing waited for the end and made none wait.
 --
 -- Not "lets_go": the caller has the jobs locked and makes runs that come before what waits.
-CREATE FUNCTION farmhand.write_ends(ends farmhand.run_end[], attempts farmhand.attempt[] DEFAULT NULL,
+CREATE FUNCTION farmhand.write_ends(ends farmhand.run_end[], attempts farmhand.attempt_end[] DEFAULT NULL,
     lets_go boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

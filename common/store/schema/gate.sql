@@ -141,7 +141,7 @@ LIMIT 1
 $$;
 
 -- Tells the farm of the first runs that wait for what these runs held, whose attempts are over.
-CREATE FUNCTION farmhand.prompt(ends farmhand.run_end[], attempts farmhand.attempt[]) RETURNS void
+CREATE FUNCTION farmhand.prompt(ends farmhand.run_end[], attempts farmhand.attempt_end[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

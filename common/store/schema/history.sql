@@ -114,8 +114,13 @@ LANGUAGE sql STABLE ROWS 1
 RETURN CASE WHEN attempts > 0 THEN greatest(ready_at, (SELECT a.ended_at FROM farmhand.attempt a
     WHERE a.run_id = run ORDER BY a.attempt DESC LIMIT 1)) ELSE ready_at END;
 
--- A row of run_history as this release writes it. Not the table's own row type: when a later release gives the table another
--- column, the agents of this one go on ending runs, without it.
+-- Rows of run_history and of attempt as this release writes them. Not the tables' own row types: when a later release gives a table
+-- another column, the agents of this one go on ending runs, without it.
+CREATE TYPE farmhand.attempt_end AS (
+    run_id bigint, job_id text, attempt integer, address text, session bigint, fence bigint, claimed_at timestamptz,
+    started_at timestamptz, ended_at timestamptz, outcome text, ended_by text, reason text, exit_code integer, signal integer,
+    cpu_ms bigint, max_rss_bytes bigint, output_bytes bigint, output_dropped bigint, ran_ms bigint
+);
 CREATE TYPE farmhand.run_end AS (
     run_id bigint, job_id text, rev bigint, kind text, instance integer, instances integer, node text,
     due_at timestamptz, ready_at timestamptz, state text, reason text, ended_by text, running_at text, session bigint,
@@ -149,7 +154,7 @@ $$;
 
 -- The row of an attempt that ends while its run goes on, as `ended` makes that of a run.
 CREATE FUNCTION farmhand.past(r farmhand.run_live, outcome text, why text, who text, ending jsonb DEFAULT '{}')
-RETURNS farmhand.attempt
+RETURNS farmhand.attempt_end
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -114,7 +114,7 @@ END
 $$;
 
 -- The first loss of a run.
-CREATE FUNCTION farmhand.tell_losses(ended farmhand.attempt[]) RETURNS void
+CREATE FUNCTION farmhand.tell_losses(ended farmhand.attempt_end[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
