@@ -7,7 +7,7 @@ use crate::{read, root};
 #[test]
 fn every_statement_has_its_function_and_every_schema_file_its_place() {
     let mut sources = String::new();
-    collect(&root().join("common/store/src"), &mut sources);
+    collect(&root().join("common/store/src"), "rs", &mut sources);
     for statement in names("common/store/src/sql") {
         assert!(
             sources.contains(&format!("\"{statement}\""))
@@ -24,6 +24,19 @@ fn every_statement_has_its_function_and_every_schema_file_its_place() {
     }
 }
 
+#[test]
+fn one_function_makes_runs_and_one_writes_ends() {
+    let mut sql = String::new();
+    collect(&root().join("common/store"), "sql", &mut sql);
+    for once in [
+        "INSERT INTO farmhand.run_live ",
+        "INSERT INTO farmhand.run_history ",
+        "INSERT INTO farmhand.attempt ",
+    ] {
+        assert_eq!(sql.matches(once).count(), 1, "{once}");
+    }
+}
+
 fn names(folder: &str) -> Vec<String> {
     let found: Vec<String> = std::fs::read_dir(root().join(folder))
         .unwrap()
@@ -36,12 +49,12 @@ fn names(folder: &str) -> Vec<String> {
     found
 }
 
-fn collect(folder: &Path, into: &mut String) {
+fn collect(folder: &Path, extension: &str, into: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect(&path, into);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            collect(&path, extension, into);
+        } else if path.extension().is_some_and(|e| e == extension) {
             into.push_str(&std::fs::read_to_string(&path).unwrap());
         }
     }

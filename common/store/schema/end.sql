@@ -10,21 +10,23 @@ CREATE TABLE farmhand.pending (
 CREATE INDEX pending_look ON farmhand.pending (look_at);
 
 -- Makes the rounds that these jobs lack, which the transaction has locked: of a continuous job one live run per instance. While claims
--- are closed none is made. With "rest", jobs whose last run went wrong pause first, as `pause` in core/continuous.rs has it.
-CREATE FUNCTION farmhand.make_rounds(jobs text[], rest boolean) RETURNS SETOF bigint
+-- are closed none is made. Jobs whose last run went wrong pause first, as `pause` in core/continuous.rs has it, unless somebody applied
+-- or resumed them since.
+CREATE FUNCTION farmhand.make_rounds(jobs text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    rounds bigint[];
+    wants farmhand.want[];
 BEGIN
     WITH lacking AS MATERIALIZED (
-        SELECT j.*, i AS instance, CASE WHEN rest AND s.last_state IN ('failed', 'timed_out', 'lost')
+        SELECT j.job_id, j.rev, j.instances, i AS instance, CASE WHEN s.last_state IN ('failed', 'timed_out', 'lost')
+                AND s.last_finished > greatest(j.applied_at, j.resumed_at)
             THEN s.consecutive_failures ELSE 0 END AS failures
         FROM farmhand.job j
         CROSS JOIN LATERAL generate_series(0, j.instances - 1) i
         LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
-        WHERE j.job_id = ANY (jobs) AND j.kind = 'continuous' AND farmhand.may_make('rounds', j.state, j.observe) = 'run'
+        WHERE j.job_id = ANY (jobs) AND j.kind = 'continuous'
             AND (SELECT e.open FROM farmhand.current_epoch e)
             AND NOT EXISTS (SELECT FROM farmhand.run_live r
                 WHERE r.job_id = j.job_id AND r.kind = 'continuous' AND r.instance = i)
@@ -38,24 +40,15 @@ BEGIN
                 ELSE 2 ^ least(l.failures - 1, 40) END, greatest(t.base, t.cap)) AS bound
             FROM (SELECT r.backoff, coalesce(r.base, 1000) AS base, coalesce(r.cap, 300000) AS cap
                 FROM jsonb_to_record(v.spec->'retry') AS r(backoff text, base float8, cap float8)) t) p
-    ), made AS (
-        INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, due_at, ready_at, reason, retries, priority,
-            placement, on_lost, overlap, hard_ms, spread)
-        SELECT t.job_id, t.rev, 'continuous', t.instance, t.instances, t.ready, t.ready,
-            CASE WHEN t.failures > 0 THEN 'backoff' END, t.failures, t.priority, t.placement, t.on_lost, 'allow', t.hard_ms,
-            -- Not every job begins with the same node.
-            CASE WHEN t.instances > 1 THEN hashtext(t.job_id) & 2147483647 END
-        FROM timed t
-        ORDER BY t.job_id, t.instance
-        ON CONFLICT DO NOTHING
-        RETURNING run_id
     )
-    SELECT array_agg(m.run_id ORDER BY m.run_id) INTO rounds FROM made m;
-    IF rounds IS NOT NULL THEN
-        PERFORM farmhand.keep_places(rounds);
-        PERFORM pg_notify('farmhand', json_build_object('due', r.run_id, 'job', r.job_id, 'runs', cardinality(rounds))::text)
-            FROM farmhand.run_live r WHERE r.run_id = rounds[1];
-        RETURN QUERY SELECT unnest(rounds);
+    SELECT array_agg(jsonb_populate_record(NULL::farmhand.want, jsonb_build_object('job_id', t.job_id, 'instance', t.instance,
+            'overlap', 'allow', 'due', jsonb_build_array(t.ready), 'late_ms', 0, 'retries', t.failures,
+            'reason', CASE WHEN t.failures > 0 THEN 'backoff' END,
+            -- Not every job begins with the same node.
+            'spread', CASE WHEN t.instances > 1 THEN hashtext(t.job_id) & 2147483647 END)) ORDER BY t.job_id, t.instance)
+        INTO wants FROM timed t;
+    IF wants IS NOT NULL THEN
+        RETURN QUERY SELECT unnest(m.run_ids) FROM farmhand.make_runs('rounds', wants) m;
     END IF;
 END
 $$;
@@ -75,7 +68,7 @@ DECLARE
     mine bigint[];
     later text[];
 BEGIN
-    PERFORM farmhand.make_rounds(jobs, true);
+    PERFORM farmhand.make_rounds(jobs);
     turn := ARRAY(
         WITH waiting AS (
             SELECT DISTINCT ON (r.job_id, r.node) r.job_id, r.node, r.due_at, coalesce(r.firing, r.run_id) AS firing

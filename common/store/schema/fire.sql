@@ -43,7 +43,9 @@ CREATE TYPE farmhand.want AS (
     overlap text,
     -- The number of the first run, whatever becomes of it.
     first_run bigint,
-    params jsonb, key text, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text
+    params jsonb, key text, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text,
+    -- Of a round: how often in a row the rounds before it failed, why it waits, and as run_live has them.
+    retries integer, reason text, spread bigint, fold_run bigint, fold_at timestamptz
 );
 
 -- What became of it: the runs, waiting ones included, why others were not made, and what is asked to end for them.
@@ -71,10 +73,10 @@ RETURN farmhand.overlaps(r) AND (of_node IS NULL OR r.node IS NULL OR r.node = o
     AND (rule <> 'replace' OR of_kind NOT IN ('scheduled', 'triggered')
         OR r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered'));
 
--- Makes runs of jobs, each once, and records why there are none: for whatever makes them but continuous jobs.
+-- Makes runs of jobs, each once, and records why there are none. Nothing else adds a row to run_live.
 --
 -- The farm is told only of more runs than the caller has room for, and of runs that may not be for everybody: whoever fires
--- claims right afterwards.
+-- claims right afterwards. Room NULL: it is told of none.
 CREATE FUNCTION farmhand.make_runs(maker text, wants farmhand.want[], room bigint DEFAULT 0) RETURNS SETOF farmhand.made
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -85,7 +87,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     of_kind text := CASE maker WHEN 'trigger' THEN 'triggered' WHEN 'submit' THEN 'submitted' WHEN 'backfill' THEN 'backfill'
-        WHEN 'retry' THEN 'retry' WHEN 'replay' THEN 'retry' WHEN 'rows' THEN 'table' ELSE 'scheduled' END;
+        WHEN 'retry' THEN 'retry' WHEN 'replay' THEN 'retry' WHEN 'rows' THEN 'table' WHEN 'rounds' THEN 'continuous'
+        ELSE 'scheduled' END;
     -- Those whose waiting runs count for the bound of the queue; NULL: there is none.
     alike text[] := CASE WHEN maker = 'submit' THEN '{submitted}'
         WHEN maker IN ('schedule', 'boot', 'trigger') THEN '{scheduled,triggered}' END;
@@ -159,7 +162,8 @@ BEGIN
         -- With what its run is made of: looked up again for each, a set would be compared with itself several times.
         SELECT p.ordinality, p.job_id, p.rev, p.at_node, d.due_at, cardinality(p.due) AS instants, p.late_ms, p.rule, p.shards,
             p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.on_lost, p.hard_ms, p.params, p.key,
-            p.parent_run, p.parents, p.by_hand, p.submitted_by, p.idempotency_key,
+            p.parent_run, p.parents, p.by_hand, p.submitted_by, p.idempotency_key, p.retries, p.reason, p.spread, p.fold_run,
+            p.fold_at,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
                  WHEN p.making <> 'run' THEN p.making
@@ -174,7 +178,7 @@ BEGIN
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
             priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand, submitted_by,
-            idempotency_key, key)
+            idempotency_key, key, retries, reason, spread, fold_run, fold_at)
         SELECT CASE WHEN s.firing IS NULL THEN coalesce(f.first_run, nextval('farmhand.run_id_seq'))
                 WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.at_node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
@@ -185,7 +189,8 @@ BEGIN
             CASE f.says WHEN 'wait' THEN 'overlap' END, f.priority, f.placement, f.on_lost,
             CASE WHEN f.instants > 1 AND f.rule = 'skip' THEN 'queue' ELSE f.rule END, f.hard_ms,
             coalesce(f.params, '{}'), f.parent_run, f.parents, coalesce(s.firing, f.firing),
-            coalesce(f.by_hand, false), f.submitted_by, f.idempotency_key, f.key
+            coalesce(f.by_hand, false), f.submitted_by, f.idempotency_key, f.key,
+            coalesce(f.retries, 0), f.reason, f.spread, f.fold_run, f.fold_at
         FROM firing f
         LEFT JOIN several s ON s.ordinality = f.ordinality AND s.due_at = f.due_at
         CROSS JOIN LATERAL generate_series(coalesce(f.instance, 0), coalesce(f.instance, f.shards - 1)) i
@@ -226,7 +231,8 @@ BEGIN
             -- Telling a thousand listeners of a run costs more than the run; should who fired it fail to claim it, the others'
             -- polls show that something is due.
             FROM made m
-            HAVING count(*) > room OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
+            HAVING room IS NOT NULL
+                AND (count(*) > room OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1))) END AS note
     FROM (SELECT DISTINCT g.job_id FROM given g) g
     CROSS JOIN written
     -- Joined, not looked up row by row: a set is a thousand jobs.
@@ -239,6 +245,9 @@ BEGIN
             count(pg_notify('farmhand', json_build_object('cancel', a.run_id, 'node', a.running_at)::text)::text)
         FROM asked a GROUP BY a.job_id) a
         ON a.job_id = g.job_id;
+    IF maker = 'rounds' AND EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = ANY (jobs) AND j.work = 'stream') THEN
+        PERFORM farmhand.keep_places(jobs);
+    END IF;
 END
 $$;
 

@@ -9,10 +9,10 @@ CREATE TABLE farmhand.progress (
     checkpoint text CHECK (octet_length(checkpoint) <= 4096)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- Of rounds that were made just now: a stream that follows its file goes on where the last round of its instance was, however
+-- Of rounds of these jobs that wait to begin: a stream that follows its file goes on where the last round of its instance was, however
 -- that ended and under whichever name of its job. With the owner's rights: who applies or resumes a job makes its rounds, and
 -- writes no place of its own.
-CREATE FUNCTION farmhand.keep_places(made bigint[]) RETURNS bigint
+CREATE FUNCTION farmhand.keep_places(jobs text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -27,13 +27,13 @@ BEGIN
         WHERE e.job_id >= r.job_id AND e.job_id <= r.job_id AND e.kind = 'continuous' AND e.instance = r.instance
         ORDER BY e.job_id, e.run_id DESC LIMIT 1) h
     JOIN farmhand.progress p ON p.run_id = h.run_id AND p.checkpoint IS NOT NULL
-    WHERE r.run_id = ANY (made) AND r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0 AND h.state <> 'succeeded'
+    WHERE r.job_id = ANY (jobs) AND r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0 AND h.state <> 'succeeded'
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS kept = ROW_COUNT;
     RETURN kept;
 END
 $$;
-REVOKE ALL ON FUNCTION farmhand.keep_places(bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION farmhand.keep_places(text[]) FROM PUBLIC;
 
 -- Runs that take longer than usual, as core/usual.rs decides. The agent that exposes the farm's gauges writes it, everybody else
 -- shows it. A row goes when its run has ended; that of an earlier attempt says nothing.

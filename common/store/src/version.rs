@@ -47,6 +47,7 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/progress.sql"),
     include_str!("../schema/submit.sql"),
     include_str!("../schema/notify.sql"),
+    include_str!("../schema/fire.sql"),
     include_str!("../schema/end.sql"),
     include_str!("../schema/api.sql"),
     include_str!("../schema/audit.sql"),
@@ -55,7 +56,6 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/bound.sql"),
     include_str!("../schema/restriction.sql"),
     include_str!("../schema/lease.sql"),
-    include_str!("../schema/fire.sql"),
     include_str!("../schema/view.sql"),
 );
 

@@ -1,7 +1,7 @@
--- As finish, for rounds of continuous jobs. A round hands its row to the next one, under a new run number: so
--- there is always one, and never two. Its job is locked before its run (lock order: node, job, run), so that pausing or
--- applying it comes wholly before or after. A success folds into the success before it. While claims are closed nothing ends here
--- and each end is returned without a state: a number that is drawn then may have been given before.
+-- As finish, for rounds of continuous jobs. A round ends and the next one is made in one statement: so there is always one, and
+-- never two. Its job is locked before its run (lock order: node, job, run), so that pausing or applying it comes wholly before or
+-- after. A success folds into the success before it. While claims are closed nothing ends here and each end is returned without a
+-- state: a number that is drawn then may have been given before.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
     FROM jsonb_array_elements($1::jsonb) e
@@ -30,43 +30,13 @@ WITH given AS MATERIALIZED (
             AND (SELECT e.open FROM farmhand.current_epoch e)
         LIMIT 1 FOR UPDATE
     ) l
-), round AS MATERIALIZED (
-    SELECT (m.run).run_id, (m.run).rev AS ran_rev, j.*, m.state AS ended,
-        statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond' AS ready
-    FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
-    WHERE (m.run).kind = 'continuous' AND j.kind = 'continuous' AND j.state = 'enabled'
-        AND (m.run).instance < j.instances
-), again AS (
-    UPDATE farmhand.run_live r
-    SET run_id = nextval('farmhand.run_id_seq'), rev = n.rev, instances = n.instances,
-        due_at = n.ready, ready_at = n.ready, gate = NULL,
-        reason = CASE WHEN n.ended IN ('failed', 'timed_out') THEN 'backoff'
-            WHEN n.ready > statement_timestamp() THEN 'idle' END,
-        state = 'due', running_at = NULL, session = NULL, attempt = 0, fence = NULL,
-        retries = CASE WHEN n.ended IN ('failed', 'timed_out') THEN r.retries + 1 ELSE 0 END, takeovers = 0,
-        priority = n.priority, placement = n.placement, on_lost = n.on_lost,
-        hard_ms = n.hard_ms, created_at = clock_timestamp(), claimed_at = NULL, started_at = NULL,
-        cancel_requested = false, cancel_by = NULL, spread = NULL,
-        fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
-        fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
-    FROM round n WHERE r.run_id = n.run_id
-    -- By the revision that ran: this statement may not see one that it waited for.
-    RETURNING r.run_id, n.run_id AS of_run, n.ended <> 'succeeded' AND EXISTS (
-        SELECT FROM farmhand.job_revision v
-        WHERE v.job_id = r.job_id AND v.rev = n.ran_rev AND v.spec->'stream'->'follow' = 'true') AS goes_on
-), carried AS (
-    -- A stream that follows its file goes on where the round that failed was.
-    INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)
-    SELECT a.run_id, 0, statement_timestamp(), p.checkpoint
-    FROM again a JOIN farmhand.progress p ON p.run_id = a.of_run
-    WHERE a.goes_on AND p.checkpoint IS NOT NULL
 ), anew AS (
     -- Who pauses a job and cancels its round has it begin anew.
     DELETE FROM farmhand.progress p USING mine m JOIN loop j ON j.job_id = (m.run).job_id
     WHERE p.run_id = (m.run).run_id AND m.state = 'cancelled' AND j.paused AND (m.run).kind = 'continuous'
 ), gone AS (
     DELETE FROM farmhand.run_live r USING mine m
-    WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)
+    WHERE r.run_id = (m.run).run_id
     RETURNING r.run_id
 ), folded AS (
     -- A round that was taken over keeps a record of its own. What the run says of the record before it is written by others, too: it goes only
@@ -78,13 +48,26 @@ WITH given AS MATERIALIZED (
     RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
 ), written AS MATERIALIZED (
     SELECT farmhand.write_ends((SELECT array_agg(p)
-        -- What has its row away, or handed on.
-        FROM (SELECT g.run_id FROM gone g UNION ALL SELECT a.of_run FROM again a) o
+        FROM gone o
         JOIN mine m ON (m.run).run_id = o.run_id
         LEFT JOIN folded f ON f.into_run = (m.run).run_id
         CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
         CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
-            ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p))
+            ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p), lets_go => false)
+), made AS MATERIALIZED (
+    -- Of the next rounds the farm is told nothing: mostly they stay where they were.
+    SELECT count(*) FROM written CROSS JOIN LATERAL farmhand.make_runs('rounds', ARRAY(
+        SELECT jsonb_populate_record(NULL::farmhand.want, jsonb_build_object('job_id', j.job_id, 'instance', (m.run).instance,
+            'overlap', 'allow', 'late_ms', 0, 'due', jsonb_build_array(
+                statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond'),
+            'reason', CASE WHEN b.bad THEN 'backoff' WHEN m.again_ms > 0 THEN 'idle' END,
+            'retries', CASE WHEN b.bad THEN (m.run).retries + 1 END,
+            'fold_run', CASE WHEN b.folds THEN (m.run).run_id END, 'fold_at', CASE WHEN b.folds THEN statement_timestamp() END))
+        FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
+        CROSS JOIN LATERAL (SELECT m.state IN ('failed', 'timed_out') AS bad,
+            m.state = 'succeeded' AND (m.run).attempt = 1 AS folds) b
+        WHERE (m.run).kind = 'continuous' AND j.kind = 'continuous' AND (m.run).instance < j.instances
+        ORDER BY j.job_id, (m.run).instance), NULL) r
 ), unlogged AS (
     DELETE FROM farmhand.run_log l USING folded f
     WHERE l.run_id = f.run_id AND f.output_bytes IS DISTINCT FROM 0
@@ -95,7 +78,7 @@ WITH given AS MATERIALIZED (
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.state AS ended
-FROM mine m CROSS JOIN written
+FROM mine m CROSS JOIN made
 UNION ALL
 SELECT g.run_id, g.attempt, g.fence, g.address, g.session, '', NULL
 FROM given g WHERE NOT (SELECT e.open FROM farmhand.current_epoch e)

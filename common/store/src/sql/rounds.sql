@@ -29,4 +29,4 @@ WITH j AS MATERIALIZED (
     FROM waiting w JOIN j ON j.job_id = (w.run).job_id
     WHERE r.run_id = (w.run).run_id AND w.wanted AND (w.run).rev <> j.rev
 )
-SELECT farmhand.make_rounds($1, false) AS run_id FROM written
+SELECT farmhand.make_rounds($1) AS run_id FROM written
