@@ -91,7 +91,7 @@ async fn a_directory_is_its_toml_files_and_hidden_ones_are_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_gives_overdue_instants_their_outcome_first() {
     let farm = Farm::new().await;
-    farm.apply("[job.a]\ncommand = ['true']\nschedule = '* * * * * *'\nmissed = 'skip'\n");
+    farm.apply("[job.a]\ncommand = ['true']\nschedule = '* * * * * *'\ncatch_up.runs = 'skip'\n");
     let client = farm.db.client().await;
     // No agent runs: the instants of the last hour are nobody's yet.
     client

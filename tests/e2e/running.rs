@@ -208,7 +208,7 @@ async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
             r#"
             [job.late]
             schedule = "0 0 1 1 *"
-            missed = "skip"
+            catch_up.runs = "skip"
             command = [WITNESS, "10"]
             "#,
         )

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use farmhand_core::definition::{JobSpec, Missed};
+use farmhand_core::definition::{CatchUp, JobSpec, Missed};
 use farmhand_core::due::{self, DuePolicy, FirePlan, SkipFold, SkipReason};
 use farmhand_core::schedule::{CalendarDates, Schedule};
 use jiff::tz::TimeZone;
@@ -11,10 +11,18 @@ use proptest::prelude::*;
 
 use super::{at, utc};
 
-fn policy(missed: Missed) -> DuePolicy {
+fn policy(runs: Missed) -> DuePolicy {
+    limited(runs, 100, None)
+}
+
+/// Within so many seconds.
+fn limited(runs: Missed, max: u32, within: Option<u64>) -> DuePolicy {
     DuePolicy {
-        missed,
-        missed_max: 100,
+        catch_up: CatchUp {
+            runs,
+            max,
+            within: within.map(Duration::from_secs),
+        },
         ..DuePolicy::default()
     }
 }
@@ -67,10 +75,7 @@ fn latest_runs_the_newest_and_folds_the_rest() {
 
 #[test]
 fn latest_with_an_age_limit_runs_nothing_that_is_older() {
-    let limited = DuePolicy {
-        missed_within: Some(Duration::from_secs(600)),
-        ..policy(Missed::Latest)
-    };
+    let limited = limited(Missed::Latest, 100, Some(600));
     let plan = hourly(limited.clone(), "2026-03-01T05:30:00Z");
     assert!(plan.due.is_empty());
     assert_eq!(plan.skipped[0].count, 5);
@@ -84,18 +89,10 @@ fn latest_with_an_age_limit_runs_nothing_that_is_older() {
 fn all_runs_the_newest_up_to_its_ceiling_and_age() {
     let plan = hourly(policy(Missed::All), "2026-03-01T05:30:00Z");
     assert_eq!(plan.due.len(), 5);
-    let ceiling = DuePolicy {
-        missed_max: 2,
-        ..policy(Missed::All)
-    };
-    let plan = hourly(ceiling, "2026-03-01T05:30:00Z");
+    let plan = hourly(limited(Missed::All, 2, None), "2026-03-01T05:30:00Z");
     assert_eq!(plan.due, [at("2026-03-01T04:00:00Z"), at("2026-03-01T05:00:00Z")]);
     assert_eq!(plan.skipped[0].count, 3);
-    let young = DuePolicy {
-        missed_within: Some(Duration::from_secs(2 * 3600)),
-        ..policy(Missed::All)
-    };
-    let plan = hourly(young, "2026-03-01T05:30:00Z");
+    let plan = hourly(limited(Missed::All, 100, Some(2 * 3600)), "2026-03-01T05:30:00Z");
     assert_eq!(plan.due, [at("2026-03-01T04:00:00Z"), at("2026-03-01T05:00:00Z")]);
 }
 
@@ -248,17 +245,13 @@ fn a_stored_definition_compiles() {
     );
 }
 
-fn missed() -> impl Strategy<Value = Missed> {
-    prop_oneof![Just(Missed::Latest), Just(Missed::All), Just(Missed::Skip)]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_instant_up_to_now_is_decided_exactly_once(
-        missed in missed(),
-        missed_max in 1u32..6,
+        runs in prop_oneof![Just(Missed::Latest), Just(Missed::All), Just(Missed::Skip)],
+        max in 1u32..6,
         within in proptest::option::of(0u64..20_000),
         every in prop_oneof![Just("*/7 * * * *"), Just("13,45 */2 * * *"), Just("*/20 0-3 * * * *")],
         seen in 1_772_300_000i64..1_772_400_000,
@@ -271,12 +264,9 @@ proptest! {
         let now = seen + SignedDuration::from_secs(absence);
         let dates: &[&str] = if excluded { &["2026-03-01"] } else { &[] };
         let policy = DuePolicy {
-            missed,
-            missed_max,
-            missed_within: within.map(Duration::from_secs),
-            start: None,
             end: end_after.map(|s| seen + SignedDuration::from_secs(s)),
             calendar: CalendarDates::parse(dates).unwrap().in_zone(&TimeZone::UTC),
+            ..limited(runs, max, within)
         };
         let plan = due::plan(&schedule, &policy, seen, now);
 
@@ -288,11 +278,11 @@ proptest! {
         prop_assert_eq!(plan.following, following);
 
         // Walk through the instants, taking each from the runs or from the fold that holds it.
-        let (mut runs, mut folds) = (plan.due.iter().peekable(), plan.skipped.iter().peekable());
+        let (mut made, mut folds) = (plan.due.iter().peekable(), plan.skipped.iter().peekable());
         let mut left = 0;
         for instant in &want {
-            if left == 0 && runs.peek() == Some(&instant) {
-                runs.next();
+            if left == 0 && made.peek() == Some(&instant) {
+                made.next();
                 continue;
             }
             let fold = folds.peek().expect("an instant that is neither run nor skipped");
@@ -306,14 +296,14 @@ proptest! {
                 folds.next();
             }
         }
-        prop_assert!(runs.next().is_none() && folds.next().is_none() && left == 0);
+        prop_assert!(made.next().is_none() && folds.next().is_none() && left == 0);
 
-        let limit = if missed == Missed::All { missed_max as usize } else { 1 };
+        let limit = if runs == Missed::All { max as usize } else { 1 };
         prop_assert!(plan.due.len() <= limit);
         for run in &plan.due {
             let age = now.duration_since(*run).unsigned_abs();
-            prop_assert!(policy.missed_within.is_none_or(|w| age <= w.max(due::ON_TIME)));
-            prop_assert!(missed != Missed::Skip || age <= due::ON_TIME);
+            prop_assert!(policy.catch_up.within.is_none_or(|w| age <= w.max(due::ON_TIME)));
+            prop_assert!(runs != Missed::Skip || age <= due::ON_TIME);
             prop_assert!(policy.calendar.excluded_until(*run).is_none());
         }
     }

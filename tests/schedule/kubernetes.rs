@@ -97,7 +97,7 @@ fn a_job_has_the_settings_of_its_cron_job() {
     assert_eq!((spec.timeout.unwrap().as_secs(), spec.grace.as_secs()), (600, 5));
     let value = serde_json::to_value(spec).unwrap();
     assert_eq!(
-        (&value["missed"], &value["missed_within"]),
+        (&value["catch_up"]["runs"], &value["catch_up"]["within"]),
         (&json!("latest"), &json!(200_000))
     );
     assert_eq!(

@@ -122,7 +122,7 @@ fn numbers_out_of_range_leave_a_file_that_is_valid() {
     let import = imported(vec![cron_job(&spec, &pod, &json!({}))]);
     let spec = specs(&import).remove(0).1;
     assert_eq!(
-        (spec.missed_within, spec.timeout, spec.grace.as_secs()),
+        (spec.catch_up.within, spec.timeout, spec.grace.as_secs()),
         (None, None, 365 * 86_400)
     );
     for key in [

@@ -233,7 +233,7 @@ fn a_timer_says_how_its_job_is_run_and_what_is_left_out() {
     let value = serde_json::to_value(spec).unwrap();
     assert_eq!(value["command"], "/usr/bin/report --title \"${TITLE}\"");
     assert_eq!(
-        (&value["missed"], &value["overlap"]),
+        (&value["catch_up"]["runs"], &value["overlap"]),
         (&"latest".into(), &"skip".into())
     );
     assert_eq!(

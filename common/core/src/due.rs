@@ -9,13 +9,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::definition::{JobSpec, Missed, RunOn};
+use super::definition::{CatchUp, JobSpec, Missed, RunOn};
 use super::schedule::{Calendar, CalendarDates, CalendarError, ParseContext, Schedule, ScheduleError};
 
 /// An instant found this late still counts as on time: agents were there, only slow.
 pub const ON_TIME: Duration = Duration::from_secs(10);
 
-/// Runs made by one plan at most, whatever `missed_max` says: what one statement makes in time.
+/// Runs made by one plan at most, whatever `catch_up` says: what one statement makes in time.
 pub const MAX_DUE: usize = 10_000;
 
 /// Nodes that a job of each node is taken to have, for that bound.
@@ -27,7 +27,7 @@ const CHUNK: usize = 1_000_000;
 crate::words! {
     /// Why a due instant was recorded without a run, or a run ended before it began. Details may follow it, after a colon.
     SkipReason {
-        /// It was not fired in time and `missed` does not ask for it.
+        /// It was not fired in time and `catch_up` does not ask for it.
         Missed = "missed",
         /// An earlier run of the job had not ended.
         Overlap = "overlap",
@@ -97,12 +97,8 @@ impl SkipFold {
 /// How a job treats instants that are overdue or excluded.
 #[derive(Clone, Debug, Default)]
 pub struct DuePolicy {
-    /// Which overdue instants are still run.
-    pub missed: Missed,
-    /// Overdue instants older than this are not run; never less than [`ON_TIME`].
-    pub missed_within: Option<Duration>,
-    /// `missed = "all"` runs at most this many, the newest.
-    pub missed_max: u32,
+    /// Which overdue instants are still run; `within` is never less than [`ON_TIME`].
+    pub catch_up: CatchUp,
     /// The schedule has instants in [start, end) only.
     pub start: Option<Timestamp>,
     /// No instant from here on.
@@ -154,9 +150,10 @@ pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), Co
     };
     let runs = u32::try_from(MAX_DUE).unwrap_or(u32::MAX);
     let policy = DuePolicy {
-        missed: spec.missed,
-        missed_within: spec.missed_within,
-        missed_max: spec.missed_max.min((runs / each.max(1)).max(1)),
+        catch_up: CatchUp {
+            max: spec.catch_up.max.min((runs / each.max(1)).max(1)),
+            ..spec.catch_up
+        },
         start: instant("start", spec.start.as_deref())?,
         end: instant("end", spec.end.as_deref())?,
         calendar: days.in_zone(schedule.timezone()),
@@ -267,7 +264,10 @@ pub fn not_run(
 ) -> (Option<Timestamp>, Vec<SkipFold>) {
     // A plan is bounded, so a long stretch takes several.
     let policy = DuePolicy {
-        missed: Missed::Skip,
+        catch_up: CatchUp {
+            runs: Missed::Skip,
+            ..policy.catch_up
+        },
         ..policy.clone()
     };
     let (mut following, mut folds) = (first, Vec::new());
@@ -336,12 +336,10 @@ enum Item {
 
 impl<'a> Record<'a> {
     fn new(policy: &'a DuePolicy, now: Timestamp) -> Self {
-        let (limit, keep) = match policy.missed {
-            Missed::Latest => (policy.missed_within, 1),
-            Missed::All => (
-                policy.missed_within,
-                (policy.missed_max as usize).clamp(1, MAX_DUE),
-            ),
+        let CatchUp { runs, max, within } = policy.catch_up;
+        let (limit, keep) = match runs {
+            Missed::Latest => (within, 1),
+            Missed::All => (within, (max as usize).clamp(1, MAX_DUE)),
             Missed::Skip => (Some(ON_TIME), 1),
         };
         let oldest = limit.and_then(|l| now.checked_sub(l.max(ON_TIME)).ok());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_core::definition::{Missed, OnLost, Retry};
+use farmhand_core::definition::{CatchUp, Missed, OnLost, Retry};
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::run::{AfterAttempt, AttemptEnd, RunState, after_attempt};
 use farmhand_core::schedule::{ParseContext, Schedule};
@@ -175,8 +175,11 @@ impl Job {
         };
         let schedule = Schedule::parse(&[expression], &context).expect("a schedule of ours");
         let policy = DuePolicy {
-            missed: chance.of(&[Missed::Latest, Missed::All, Missed::Skip]),
-            missed_max: 3,
+            catch_up: CatchUp {
+                runs: chance.of(&[Missed::Latest, Missed::All, Missed::Skip]),
+                max: 3,
+                within: None,
+            },
             ..DuePolicy::default()
         };
         let first = due::next_run(&schedule, &policy, begun).expect("it fires");

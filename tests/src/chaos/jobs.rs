@@ -54,7 +54,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "tick",
         schedule: Some("* * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'",
         arguments: &["150"],
         prompt: true,
         ..PLAIN
@@ -62,7 +62,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "long",
         schedule: Some("*/3 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'",
         arguments: &["5000", "ignore-term", "daemon"],
         prompt: true,
         ..PLAIN
@@ -70,7 +70,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "isolated",
         schedule: Some("1/4 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\nisolation = 'pid'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\nisolation = 'pid'",
         arguments: &["4000", "ignore-term", "daemon"],
         isolated: true,
         prompt: true,
@@ -79,7 +79,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "single",
         schedule: Some("*/2 * * * * *"),
-        more: "overlap = 'skip'\nmissed = 'all'\ngrace = '200ms'",
+        more: "overlap = 'skip'\ncatch_up.runs = 'all'\ngrace = '200ms'",
         arguments: &["2500", "daemon"],
         alone: true,
         skips: true,
@@ -88,7 +88,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "queued",
         schedule: Some("*/5 * * * * *"),
-        more: "overlap = 'queue'\nmissed = 'all'\ngrace = '200ms'",
+        more: "overlap = 'queue'\ncatch_up.runs = 'all'\ngrace = '200ms'",
         arguments: &["1200"],
         waits: true,
         alone: true,
@@ -97,7 +97,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "locked",
         schedule: Some("2/5 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\nlocks = ['chaos']",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\nlocks = ['chaos']",
         arguments: &["900"],
         waits: true,
         alone: true,
@@ -107,7 +107,7 @@ const JOBS: &[Job] = &[
         name: "sharded",
         schedule: Some("*/7 * * * * *"),
         instances: 3,
-        more: "overlap = 'allow'\nmissed = 'all'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'",
         arguments: &["800"],
         ..PLAIN
     },
@@ -115,14 +115,14 @@ const JOBS: &[Job] = &[
         name: "everywhere",
         schedule: Some("4/10 * * * * *"),
         each_node: true,
-        more: "overlap = 'allow'\nmissed = 'all'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'",
         arguments: &["300"],
         ..PLAIN
     },
     Job {
         name: "placed",
         schedule: Some("1/5 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'a' }",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\nwhere = { zone = 'a' }",
         arguments: &["700"],
         waits: true,
         placed: true,
@@ -132,7 +132,7 @@ const JOBS: &[Job] = &[
         name: "zoned",
         schedule: Some("7/10 * * * * *"),
         each_node: true,
-        more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'b' }",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\nwhere = { zone = 'b' }",
         arguments: &["400"],
         waits: true,
         placed: true,
@@ -146,7 +146,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "retried",
         schedule: Some("3/6 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\nretry = { max = 2, backoff = 'constant', base = '300ms' }",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\nretry = { max = 2, backoff = 'constant', base = '300ms' }",
         arguments: &["200", "exit=3"],
         exit_code: 3,
         retries: 2,
@@ -155,7 +155,7 @@ const JOBS: &[Job] = &[
     Job {
         name: "once",
         schedule: Some("*/4 * * * * *"),
-        more: "overlap = 'allow'\nmissed = 'all'\non_lost = 'fail'",
+        more: "overlap = 'allow'\ncatch_up.runs = 'all'\non_lost = 'fail'",
         arguments: &["1500", "daemon"],
         at_most_once: true,
         ..PLAIN
@@ -207,7 +207,7 @@ pub fn document(witness: &Path, dir: &Path) -> String {
     let (name, schedule) = FLOW;
     let _ = writeln!(
         text,
-        "[job.{name}]\nschedule = '{schedule}'\noverlap = 'allow'\nmissed = 'all'\n\
+        "[job.{name}]\nschedule = '{schedule}'\noverlap = 'allow'\ncatch_up.runs = 'all'\n\
          [job.{name}.task.first]\ncommand = ['true']\n[job.{name}.task.second]\nrequires = ['first']"
     );
     text.push_str(&command(name, &["600"]));

@@ -9,7 +9,7 @@ INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applie
 SELECT format('job-%s', lpad(n::text, 5, '0')), r, jsonb_build_object('schedule', jsonb_build_array(format('%s %s * * *',
         n % 60, n % 24)), 'timezone', CASE n % 4 WHEN 0 THEN 'Europe/Berlin' ELSE 'UTC' END,
     'command', jsonb_build_array('backup', '--of', format('host-%s', n)), 'timeout', 60000 + r, 'dst', 'once',
-    'overlap', 'skip', 'missed', 'latest', 'missed_max', 100, 'instances', CASE WHEN n % 50 = 0 THEN 8 ELSE 1 END,
+    'overlap', 'skip', 'catch_up', jsonb_build_object('runs', 'latest', 'max', 100), 'instances', CASE WHEN n % 50 = 0 THEN 8 ELSE 1 END,
     'triggered_by', '[]'::jsonb, 'enabled', true),
     'jobs.toml', 'seed', statement_timestamp() - (10 - r) * interval '6 days'
 FROM generate_series(1, :JOBS:) n, generate_series(1, 2) r;

@@ -20,7 +20,7 @@ pub use spec::difference::{Change, changes, differences};
 pub use spec::enabled::Enabled;
 pub use spec::flow::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use spec::job::{
-    ChildLimit, Isolation, JobSpec, Limits, Missed, OnLost, Output, Overlap, RunOn, TriggerOn,
+    CatchUp, ChildLimit, Isolation, JobSpec, Limits, Missed, OnLost, Output, Overlap, RunOn, TriggerOn,
 };
 pub use spec::names::{check_name, secret_name, variable_name};
 pub use spec::needs::{Needs, Rate};

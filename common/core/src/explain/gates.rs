@@ -186,14 +186,14 @@ fn recorded(walk: &mut Walk, known: &Known) -> Option<String> {
         ),
         Ok(SkipReason::Missed) => (
             Gate::Fired,
-            match known.spec.missed {
+            match known.spec.catch_up.runs {
                 Missed::Latest => {
-                    "no agent fired it in time, and `missed = \"latest\"` runs only the newest of what was missed"
+                    "no agent fired it in time, and catch_up.runs = \"latest\" runs only the newest of what was missed"
                 }
-                Missed::All => "no agent fired it in time, and it was beyond `missed_within` or `missed_max`",
-                Missed::Skip => "no agent fired it in time, and `missed = \"skip\"` runs nothing later",
+                Missed::All => "no agent fired it in time, and it was beyond catch_up.within or catch_up.max",
+                Missed::Skip => "no agent fired it in time, and catch_up.runs = \"skip\" runs nothing later",
             },
-            "`farmhand job backfill` runs it now; missed = \"all\" runs all that is missed",
+            "`farmhand job backfill` runs it now; catch_up.runs = \"all\" runs all that is missed",
         ),
         Ok(SkipReason::Overlap) => (
             Gate::Overlap,

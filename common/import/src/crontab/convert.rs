@@ -25,7 +25,7 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
         "# \"skip\" and \"latest\", the defaults without these lines, are what most jobs want.",
     ),
     (Some("overlap"), "allow"),
-    (Some("missed"), "skip"),
+    (Some("catch_up.runs"), "skip"),
 ];
 
 /// The same where every job is pinned: a node that is away has no run, and makes up for none.

@@ -108,7 +108,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             None,
             "# removes is left out. One that it repeats is run once; Kubernetes runs it twice.",
         ),
-        (Some("missed"), "latest"),
+        (Some("catch_up.runs"), "latest"),
         (Some("dst"), "skip"),
     ];
     Import::new("k8s", &defaults, pieces, reports, jobs, store)
@@ -202,7 +202,7 @@ impl CronJob<'_> {
                 .note("startingDeadlineSeconds is 0, with which Kubernetes starts nothing; it is left out"),
             Some(seconds) => {
                 let within = self.seconds("startingDeadlineSeconds", seconds);
-                draft.maybe("missed_within", within.as_deref());
+                draft.maybe("catch_up.within", within.as_deref());
             }
             None => {}
         }

@@ -41,7 +41,7 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
     ),
     (None, "# after 90 seconds."),
     (Some("overlap"), "skip"),
-    (Some("missed"), "skip"),
+    (Some("catch_up.runs"), "skip"),
     (Some("dst"), "skip"),
     (Some("grace"), "90s"),
 ];
@@ -189,7 +189,7 @@ fn one(
             draft.text("end", &format!("{}-01-01", last + 1));
         }
         if group.persistent {
-            draft.text("missed", "latest");
+            draft.text("catch_up.runs", "latest");
         }
         draft.maybe("spread", group.spread.as_deref());
         // By it `import verify` knows the unit's starts in a log.

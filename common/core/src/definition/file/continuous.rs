@@ -20,14 +20,7 @@ pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
 }
 
 /// As those, but harmless where a job inherits them.
-pub(super) const OWN_ABOUT_INSTANTS: &[&str] = &[
-    "overlap",
-    "missed",
-    "missed_within",
-    "missed_max",
-    "dst",
-    "spread",
-];
+pub(super) const OWN_ABOUT_INSTANTS: &[&str] = &["overlap", "catch_up", "dst", "spread"];
 
 pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
     if !spec.is_continuous() {

@@ -105,9 +105,7 @@ pub(super) const JOB: &Keys = keys! {
     "start": Instant, "No instant before it.";
     "end": Instant, "No instant from it on.";
     "spread": Duration(duration), "A fixed delay below this, chosen by the job's name.";
-    "missed": Words(&["latest", "all", "skip"]), "Which missed instants are still run.";
-    "missed_within": Duration(positive_duration), "Older ones are skipped.";
-    "missed_max": Integer(1, 10_000), "At most so many with missed = \"all\".";
+    "catch_up": Table("runs = \"skip\"", CATCH_UP), "What becomes of missed instants.";
     "enabled": Boolean, "Whether it fires and takes submissions.";
     "observe": Boolean, "Its instants are recorded as skipped, and nothing of it is executed.";
     "timeout": Duration(positive_duration), "Of an attempt, from its start.";
@@ -148,6 +146,9 @@ pub(super) const JOB: &Keys = keys! {
     unknown "workdir": "did you mean `cwd`?";
     unknown "working_directory": "did you mean `cwd`?";
     unknown "concurrency": "did you mean `overlap`?";
+    unknown "missed": "did you mean `catch_up`?";
+    unknown "misfire": "did you mean `catch_up`?";
+    unknown "catchup": "did you mean `catch_up`?";
     unknown "shadow": "did you mean `observe`?";
     unknown "dry_run": "did you mean `observe`?";
     unknown "disabled": "write enabled = false";
@@ -172,6 +173,13 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "idle_delay",
     "triggered_by",
 ];
+
+const CATCH_UP: &Keys = keys! {
+    "runs": Words(&["latest", "all", "skip"]), "Which missed instants are still run.";
+    "max": Integer(1, 10_000), "At most so many with runs = \"all\".";
+    "within": Duration(positive_duration), "Older ones are skipped.";
+    unknown "limit": "did you mean `max`?";
+};
 
 const RETRY: &Keys = keys! {
     "max": Integer(0, 1_000_000), "Retries, not attempts.";

@@ -36,9 +36,7 @@ calendars = ["de", "shop"]
 start = "2026-12-01"
 end = "2027-12-01T08:00:00Z"
 spread = "1m30s"
-missed = "all"
-missed_within = "1d12h"
-missed_max = 7
+catch_up = { runs = "all", within = "1d12h", max = 7 }
 command = ["send", "--since", "{since}", "a \"quoted\" \\ word\n"]
 params = { since = { type = "duration", default = "5m" } }
 [job.asked]

@@ -52,10 +52,7 @@ with_defaults! {
         #[serde(with = "millis")]
         pub grace: Duration = Duration::from_secs(10),
         pub overlap: Overlap,
-        pub missed: Missed,
-        #[serde(with = "opt_millis")]
-        pub missed_within: Option<Duration>,
-        pub missed_max: u32 = 100,
+        pub catch_up: CatchUp,
         pub retry: Retry,
         /// Exit codes by which a continuous job says that it found nothing to do.
         pub idle_exit: Vec<i32>,
@@ -163,6 +160,20 @@ crate::words! {
         Replace = "replace",
         /// Both run.
         Allow = "allow",
+    }
+}
+
+with_defaults! {
+    /// What becomes of instants that were missed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct CatchUp {
+        pub runs: Missed,
+        /// With `runs = "all"`, the newest, at most so many.
+        pub max: u32 = 100,
+        /// None that is older is run.
+        #[serde(with = "opt_millis")]
+        pub within: Option<Duration>,
     }
 }
 

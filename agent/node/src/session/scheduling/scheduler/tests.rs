@@ -11,7 +11,7 @@ fn row(next_run: &str) -> JobRow {
         job_id: "j".to_owned(),
         rev: 1,
         seq: 7,
-        spec: json!({"schedule": ["* * * * *"], "missed": "latest"}),
+        spec: json!({"schedule": ["* * * * *"], "catch_up": {"runs": "latest"}}),
         enabled: true,
         paused: false,
         deleted: false,
@@ -253,7 +253,7 @@ fn a_statement_makes_so_many_runs_and_leaves_the_other_jobs_to_the_next() {
     for n in 0..30 {
         c.learn(&JobRow {
             job_id: format!("j{n}"),
-            spec: json!({"schedule": ["* * * * *"], "missed": "all", "missed_max": 1_000, "instances": 3}),
+            spec: json!({"schedule": ["* * * * *"], "catch_up": {"runs": "all", "max": 1_000}, "instances": 3}),
             ..row("2026-11-20T12:00:00Z")
         })
         .unwrap();
