@@ -93,8 +93,9 @@ BEGIN
         INSERT INTO farmhand.pending (job_id) SELECT unnest(later);
         mine := ARRAY(SELECT r.run_id FROM farmhand.run_live r WHERE r.run_id = ANY (mine) AND r.job_id <> ALL (later));
     END IF;
-    -- To the next gate, for those that need a pool, a lock or a rate: a trigger sees to it.
-    UPDATE farmhand.run_live r SET gate = NULL WHERE r.run_id = ANY (mine);
+    -- To the next gate, for those that need a pool, a lock or a rate.
+    UPDATE farmhand.run_live r SET gate = (SELECT n.gate FROM farmhand.need n WHERE n.job_id = r.job_id AND n.rev = r.rev)
+        WHERE r.run_id = ANY (mine);
     PERFORM pg_notify('farmhand', json_build_object('due', r.run_id, 'job', r.job_id)::text)
         FROM farmhand.run_live r WHERE r.run_id = mine[1];
 END

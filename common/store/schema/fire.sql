@@ -113,9 +113,12 @@ BEGIN
         JOIN farmhand.job j ON j.job_id = w.job_id
         CROSS JOIN LATERAL (SELECT farmhand.may_make(make_runs.maker, j.state, j.observe) AS making) m
         WHERE j.job_id = ANY (jobs) AND m.making NOT IN ('refuse', 'nothing')
+            -- The key of a row is an argument of the command: no other job takes one.
+            AND (w.key IS NULL OR j.kind = 'table')
     ), spot AS MATERIALIZED (
         -- Where each job fires: a node for each-node jobs.
-        SELECT g.*, coalesce(n.address, g.node) AS at_node, g.everywhere AND n.address IS NULL AS nowhere
+        SELECT g.*, coalesce(n.address, g.node) AS at_node, g.everywhere AND n.address IS NULL AS nowhere,
+            (SELECT d.gate FROM farmhand.need d WHERE d.job_id = g.job_id AND d.rev = g.rev) AS gate
         FROM given g
         -- OFFSET: decided before a node is read, or every firing would read them all.
         LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
@@ -163,7 +166,7 @@ BEGIN
         SELECT p.ordinality, p.job_id, p.rev, p.at_node, d.due_at, cardinality(p.due) AS instants, p.late_ms, p.rule, p.shards,
             p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.on_lost, p.hard_ms, p.params, p.key,
             p.parent_run, p.parents, p.by_hand, p.submitted_by, p.idempotency_key, p.retries, p.reason, p.spread, p.fold_run,
-            p.fold_at,
+            p.fold_at, p.gate,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
                  WHEN p.making <> 'run' THEN p.making
@@ -186,7 +189,7 @@ BEGIN
             -- Never ahead of now: whoever fires claims right afterwards.
             CASE WHEN f.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
                 least(f.due_at + f.late_ms * interval '1 millisecond', statement_timestamp())) END,
-            CASE f.says WHEN 'wait' THEN 'overlap' END, f.priority, f.placement, f.on_lost,
+            CASE f.says WHEN 'wait' THEN 'overlap' ELSE f.gate END, f.priority, f.placement, f.on_lost,
             CASE WHEN f.instants > 1 AND f.rule = 'skip' THEN 'queue' ELSE f.rule END, f.hard_ms,
             coalesce(f.params, '{}'), f.parent_run, f.parents, coalesce(s.firing, f.firing),
             coalesce(f.by_hand, false), f.submitted_by, f.idempotency_key, f.key,

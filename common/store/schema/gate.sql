@@ -13,7 +13,8 @@ CREATE TABLE farmhand.pool (
     changed_at timestamptz NOT NULL
 );
 
--- What the runs of one revision of a job need; no row for those that need nothing.
+-- What the runs of one revision of a job need; no row for those that need nothing. What makes a run, lets it go or gives it another
+-- revision takes the gate from here in the same statement.
 CREATE TABLE farmhand.need (
     job_id text NOT NULL,
     rev bigint NOT NULL,
@@ -38,35 +39,6 @@ CREATE TABLE farmhand.rate_start (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE farmhand.rate_start REPLICA IDENTITY FULL;
 CREATE INDEX rate_start_job ON farmhand.rate_start (job_id, at DESC);
-
--- The gate is set here and nowhere else: whoever makes runs, by whatever statement, cannot forget it. Per
--- statement and not per row, because ten thousand runs may come at once.
-CREATE FUNCTION farmhand.gate_new_runs() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    UPDATE farmhand.run_live r SET gate = n.gate
-    FROM made m JOIN farmhand.need n ON n.job_id = m.job_id AND n.rev = m.rev
-    WHERE r.run_id = m.run_id AND m.gate IS NULL;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER gate_new_runs AFTER INSERT ON farmhand.run_live
-    REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION farmhand.gate_new_runs();
-
--- Likewise for runs that pass the gate before, or change to another revision.
-CREATE FUNCTION farmhand.gate_run() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    NEW.gate := (SELECT n.gate FROM farmhand.need n WHERE n.job_id = NEW.job_id AND n.rev = NEW.rev);
-    RETURN NEW;
-END
-$$;
-CREATE TRIGGER gate_run BEFORE UPDATE OF gate, rev ON farmhand.run_live FOR EACH ROW
-    WHEN (NEW.state = 'due' AND NEW.gate IS DISTINCT FROM 'overlap') EXECUTE FUNCTION farmhand.gate_run();
 
 -- Who holds what.
 CREATE VIEW farmhand.holding AS

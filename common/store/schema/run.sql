@@ -102,21 +102,3 @@ CREATE TABLE farmhand.submission (
     PRIMARY KEY (job_id, idempotency_key)
 );
 CREATE INDEX submission_at ON farmhand.submission (at);
-
--- The key of a row is an argument of the command, so a run may have one only where the definition is of rows, and then also
--- when it is made again by hand.
-CREATE FUNCTION farmhand.refuse_key() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM farmhand.job_revision v WHERE v.job_id = NEW.job_id AND v.rev = NEW.rev
-            AND jsonb_typeof(v.spec->'table') = 'object') THEN
-        RAISE EXCEPTION 'revision % of job "%" is not of a table job: its runs have no key', NEW.rev, NEW.job_id
-            USING ERRCODE = '22023';
-    END IF;
-    RETURN NEW;
-END
-$$;
-CREATE TRIGGER refuse_key BEFORE INSERT OR UPDATE OF key, job_id, rev ON farmhand.run_live
-    FOR EACH ROW WHEN (NEW.key IS NOT NULL) EXECUTE FUNCTION farmhand.refuse_key();

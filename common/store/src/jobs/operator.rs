@@ -299,6 +299,8 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
         row_live: bool,
         /// The state of a job that makes none.
         refused: Option<JobState>,
+        /// It has a row's key, and its job is not a table job any more.
+        of_no_table: bool,
         no_lines: bool,
         new_run: Option<i64>,
     }
@@ -356,6 +358,9 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
             ..
         }) => Retried::Disabled,
         Some(Row { refused: Some(_), .. }) => Retried::Observes,
+        Some(Row {
+            of_no_table: true, ..
+        }) => Retried::Unfit("it has a row's key, and its job is not a table job any more".to_owned()),
         Some(Row { row_live: true, .. }) => Retried::RowLive,
         Some(Row { no_lines: true, .. }) => Retried::NoLines,
         Some(Row { ended: true, .. }) => Retried::NoJob,

@@ -48,5 +48,7 @@ SELECT EXISTS (SELECT FROM old) AS ended,
         AS row_live,
     (SELECT j.state FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
         AND farmhand.may_make('retry', j.state, j.observe) = 'refuse') AS refused,
+    EXISTS (SELECT FROM old o JOIN farmhand.job j ON j.job_id = o.job_id
+        WHERE o.key IS NOT NULL AND j.kind <> 'table' AND NOT j.deleted) AS of_no_table,
     EXISTS (SELECT FROM lines) AND NOT EXISTS (SELECT FROM lines l WHERE l.is_left) AS no_lines,
     (SELECT run_id FROM made) AS new_run

@@ -23,7 +23,7 @@ WITH j AS MATERIALIZED (
 ), renewed AS (
     -- A new revision need not wait for what an old one's failures earned.
     UPDATE farmhand.run_live r
-    SET rev = j.rev, instances = j.instances, due_at = least(r.due_at, statement_timestamp()),
+    SET rev = j.rev, gate = (SELECT n.gate FROM farmhand.need n WHERE n.job_id = j.job_id AND n.rev = j.rev), instances = j.instances, due_at = least(r.due_at, statement_timestamp()),
         ready_at = least(r.ready_at, statement_timestamp()), reason = NULL, retries = 0, priority = j.priority,
         placement = j.placement, on_lost = j.on_lost, hard_ms = j.hard_ms
     FROM waiting w JOIN j ON j.job_id = (w.run).job_id
