@@ -1,7 +1,6 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
 mod audit;
-mod bound;
 mod credentials;
 mod database;
 mod directories;

@@ -63,8 +63,6 @@ async fn every_command_answers_a_program_in_json() {
         ("node cordon", vec!["n1"]),
         ("node drain", vec!["n1"]),
         ("node resume", vec!["n1"]),
-        ("node bind", vec!["n9", "farm_agent"]),
-        ("node unbind", vec!["n9"]),
         ("lease ls", vec![]),
         ("pool ls", vec![]),
         ("pool set", vec!["few", "3"]),

@@ -28,13 +28,6 @@ VARIANTS = {
     "defaults": {},
     "as the base": AS_KUSTOMIZE,
     "with users": {**AS_KUSTOMIZE, "users": True, "policy": {"users": ["farmhand", "nobody"]}, "prune": True, "addressSuffix": "-a"},
-    "with a login for each node": {
-        **AS_KUSTOMIZE,
-        "database": {
-            "perNodeUrl": "postgresql://$(FARMHAND_NODE_NAME)@db.example.com/farmhand",
-            "perNodeSecret": "farmhand-logins",
-        },
-    },
     "with as little as possible": {
         "migrate": False,
         "tolerations": [],
@@ -66,7 +59,6 @@ REFUSED = {
     "an unknown key below": {"config": {"slot": 1}},
     "no slots": {"config": {"slots": 0}},
     "a URL": {"database": {"url": "postgresql://farmhand:secret@db/farmhand"}},
-    "a password in the URL": {"database": {"perNodeUrl": "postgresql://n1:secret@db/farmhand"}},
     "a percentage of pods that no budget takes": {"podDisruptionBudget": {"minAvailable": "50%"}},
     "a label that --label could not say": {"labels": {"a=b": "c"}},
     "a job file that apply would pass over": {"jobs": {"hello.txt": HELLO}},

@@ -2,7 +2,6 @@
 
 mod at_rest;
 mod attempts;
-mod bound;
 mod continuous;
 mod credentials;
 mod crontab_hosts;

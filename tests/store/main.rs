@@ -3,7 +3,6 @@
 mod audit;
 mod authority;
 mod boots;
-mod bound;
 mod bumps;
 mod cancels;
 mod claims;

@@ -236,11 +236,11 @@ async fn every_function_says_where_it_looks_for_names() {
          ORDER BY 1",
     )
     .await;
-    let known = "allow allowed be_alone begin_session bind_node count_epoch count_one drop_partitions \
+    let known = "allow allowed be_alone begin_session count_epoch count_one drop_partitions \
         end_rows end_session ensure_partitions forget_audit free_lease keep_audit keep_places \
         known_credential make_row_runs may note_action note_change note_rows note_runs \
         raise_sequences refuse_beyond release renew row_room row_writes submit submit_run trim_history \
-        try_acquire unbind_node waits_for";
+        try_acquire waits_for";
     assert_eq!(definers.join(" "), known);
 }
 

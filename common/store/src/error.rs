@@ -217,10 +217,6 @@ impl StoreError {
             SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
                 Self::Restricted(message)
             }
-            // The attempt of this number is another node's.
-            SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("report_as_node") => {
-                Self::Refused(message)
-            }
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Forbidden {
                 why: message,
                 fix: db.hint().map(str::to_owned),

@@ -7,7 +7,6 @@
 #![warn(unreachable_pub)]
 
 pub mod audit;
-pub mod bound;
 mod command;
 mod config;
 mod conn;

@@ -27,8 +27,6 @@ pub(crate) const OWNER: &str = "farm";
 const AGENT: &str = "farm_agent";
 const OPERATOR: &str = "farm_operator";
 pub(crate) const ADMIN: &str = "postgres";
-/// Further members of the role for agents, to be bound to the nodes n1 and n2.
-const NODE_LOGINS: [&str; 2] = ["farm_n1", "farm_n2"];
 
 /// A database of its own for one test, dropped with this value.
 pub struct TestDb {
@@ -213,14 +211,6 @@ pub(crate) async fn make_owner(url: impl Fn(&str, &str) -> String) {
              CREATE ROLE {login} LOGIN IN ROLE {group}; END IF; \
              IF current_setting('server_version_num')::int >= 160000 THEN \
              EXECUTE 'GRANT {group} TO {OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE'; END IF; END $$;"
-        ));
-    }
-    // Logins of the agents n1 and n2 alone.
-    for login in NODE_LOGINS {
-        sql.push_str(&format!(
-            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{login}') THEN \
-             CREATE ROLE {login} LOGIN IN ROLE {}_agent; END IF; END $$;",
-            roles::PREFIX
         ));
     }
     if service.is_none() {

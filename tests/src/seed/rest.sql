@@ -43,8 +43,5 @@ FROM generate_series(1, 700) n;
 
 ALTER TABLE farmhand.run_history ENABLE TRIGGER USER;
 ALTER TABLE farmhand.attempt ENABLE TRIGGER USER;
--- No login is bound to a node here: a migrated database has these switched off.
-ALTER TABLE farmhand.run_history DISABLE TRIGGER as_node;
-ALTER TABLE farmhand.attempt DISABLE TRIGGER as_node;
 ANALYZE farmhand.run_history, farmhand.attempt, farmhand.event, farmhand.run_log, farmhand.run_live, farmhand.job,
     farmhand.job_revision, farmhand.job_stat, farmhand.node;

@@ -8,7 +8,7 @@ use clap::Args;
 use farmhand_control::MEANWHILE;
 use farmhand_core::release;
 use farmhand_store::logins::{self, Login};
-use farmhand_store::{Db, DbConfig, StoreError, bound, epochs, migrate, notify, survey, tables};
+use farmhand_store::{Db, DbConfig, StoreError, epochs, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -24,9 +24,6 @@ pub(crate) struct DoctorArgs {
     /// The agent's state directory [env: FARMHAND_STATE_DIR] [default: as for `farmhand agent`]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// The agent's address, for which its login must do [env: FARMHAND_ADDRESS] [default: the node's name]
-    #[arg(long)]
-    address: Option<String>,
     /// An operator's login, with which the agent changes definitions over the API; no password here
     /// [env: FARMHAND_DEFINITIONS_DATABASE_URL] [default: none]
     #[arg(long, value_name = "URL")]
@@ -47,11 +44,10 @@ pub(super) fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
         Some(dir) => std::path::absolute(dir)?,
         None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
-    let address = address(args.address.as_deref(), &env);
     let definitions = definitions(args.definitions_database_url.as_deref(), &env)?;
     let mut checks = machine::judge(&machine::look(&state_dir));
     let looked = async {
-        let looked = look_at_database(&args.database, &address, definitions.as_ref(), &mut checks);
+        let looked = look_at_database(&args.database, definitions.as_ref(), &mut checks);
         Ok(looked.await)
     };
     let reached = super::runtime::block_on(looked)?;
@@ -73,14 +69,6 @@ fn variable(env: &BTreeMap<String, String>, name: &str) -> Option<String> {
     env.get(name).filter(|text| !text.is_empty()).cloned()
 }
 
-/// Of an agent here, unless its configuration file says another.
-fn address(given: Option<&str>, env: &BTreeMap<String, String>) -> String {
-    (given.map(str::to_owned))
-        .or_else(|| variable(env, "FARMHAND_ADDRESS"))
-        .or_else(|| variable(env, "FARMHAND_NODE_NAME"))
-        .unwrap_or_else(|| gethostname::gethostname().to_string_lossy().into_owned())
-}
-
 /// The agent's login for definitions, where it has one.
 fn definitions(given: Option<&str>, env: &BTreeMap<String, String>) -> Result<Option<DbConfig>, Failure> {
     const VARIABLE: &str = "FARMHAND_DEFINITIONS_DATABASE_URL";
@@ -94,7 +82,6 @@ fn definitions(given: Option<&str>, env: &BTreeMap<String, String>) -> Result<Op
 /// Adds what can be said of the database, and answers how far it got.
 async fn look_at_database(
     args: &DatabaseArgs,
-    address: &str,
     definitions: Option<&DbConfig>,
     checks: &mut Vec<Check>,
 ) -> Exit {
@@ -139,9 +126,6 @@ async fn look_at_database(
     add(farm.map(|found| database::farm(&found, release::version())));
     let given = survey::rights(&db).await;
     add(given.map(|found| rights::judge(&found, &target, config.is_exposed())));
-    let nodes = bound::bound_nodes(&db).await;
-    let own = bound::may_act_as(&db, address).await;
-    add(nodes.map(|found| crate::doctor::bound::judge(&found, address, &own)));
     if let Some(login) = definitions {
         let found = logins::check(&db, &Db::new(login), Login::Definitions).await;
         let judged = crate::doctor::definitions::judge(found, &login.target());

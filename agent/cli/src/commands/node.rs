@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::bound;
 use farmhand_store::jobs::remove_node;
 use farmhand_store::reading::{self, NodeItem, NodeState, every};
 use serde_json::json;
@@ -48,18 +47,6 @@ enum NodeCommand {
         #[arg(add = completion::node_names())]
         address: String,
     },
-    /// Bind a database login to a node: the login acts only for this node, and no other login acts for it
-    Bind {
-        #[arg(add = completion::node_names())]
-        address: String,
-        /// A member of the role for agents
-        login: String,
-    },
-    /// Let every login that is bound to no node act for this one again
-    Unbind {
-        #[arg(add = completion::node_names())]
-        address: String,
-    },
 }
 
 pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
@@ -76,25 +63,6 @@ pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         NodeCommand::Resume { address } => {
             let node = address.clone();
             act::run(&db, &Action::Uncordon { node }, as_json).await
-        }
-        NodeCommand::Bind { address, login } => {
-            bound::bind_node(&db, address, login, &super::who()).await?;
-            out::done(
-                as_json,
-                &json!({"address": address, "login": login}),
-                &format!("{address} is bound to the login {login}"),
-            )
-        }
-        NodeCommand::Unbind { address } => {
-            if !bound::unbind_node(&db, address).await? {
-                return Err(Failure::not_found(format!("{address} is not bound to a login"))
-                    .next("`farmhand node ls` shows the nodes that are"));
-            }
-            out::done(
-                as_json,
-                &json!({"unbound": address}),
-                &format!("{address} is bound to no login"),
-            )
         }
     }
 }
@@ -137,14 +105,8 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         out::json(&nodes);
         return Ok(Exit::Ok);
     }
-    let bound = bound::bound_nodes(db).await?;
-    let mut headers = "ADDRESS|STATE|SESSION|RUNNING|SLOTS|LEASE UNTIL|LABELS|VERSION".to_owned();
-    if !bound.is_empty() {
-        headers.push_str("|LOGIN");
-    }
     let rows = nodes.items.iter().map(|node| {
-        let login = (!bound.is_empty()).then(|| node.login.clone().unwrap_or_default());
-        let row = vec![
+        vec![
             node.address.clone(),
             node.state.to_string(),
             node.session.to_string(),
@@ -153,16 +115,9 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             out::time(node.lease_until),
             labels(node),
             node.version.clone(),
-        ];
-        row.into_iter().chain(login).collect()
+        ]
     });
-    out::table(&headers, rows);
-    for node in bound.iter().filter(|node| node.unseen) {
-        out::line(&format!(
-            "{} is bound to the login {} and has not been here yet",
-            node.address, node.login
-        ));
-    }
+    out::table("ADDRESS|STATE|SESSION|RUNNING|SLOTS|LEASE UNTIL|LABELS|VERSION", rows);
     Ok(Exit::Ok)
 }
 
@@ -184,12 +139,6 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         ("version", node.version.clone()),
         ("started", out::time(node.started_at)),
         ("clock", clock(node.clock_offset_ms)),
-        (
-            "login",
-            node.login
-                .clone()
-                .unwrap_or_else(|| "any that is bound to no node".to_owned()),
-        ),
     ]);
     let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
     let rows: Vec<_> = (leases.items.iter())

@@ -2,7 +2,6 @@
 //! [`machine::look`] and the store's survey look, the rest only decides.
 
 pub(crate) mod availability;
-pub(crate) mod bound;
 pub(crate) mod database;
 pub(crate) mod definitions;
 pub(crate) mod epoch;

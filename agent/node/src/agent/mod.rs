@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::LeaseTiming;
 use farmhand_store::logins::{self, Login};
-use farmhand_store::{Db, DbConfig, Note, bound, migrate};
+use farmhand_store::{Db, DbConfig, Note, migrate};
 use tokio::sync::{mpsc, oneshot};
 
 use self::connections::Connections;
@@ -293,7 +293,6 @@ async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>, reload: &mu
 /// Waits for the database; errors only for what waiting would not fix.
 async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
-    retrying(ctx, "login", || bound::may_act_as(&ctx.db, &ctx.config.address)).await?;
     if ctx.config.rows_database_url.is_some() {
         let check = || logins::check(&ctx.db, &ctx.tables_db, Login::Rows);
         retrying(ctx, "login for rows", check).await?;

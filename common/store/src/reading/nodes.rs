@@ -55,8 +55,6 @@ pub struct NodeItem {
     pub withheld_by: Option<String>,
     /// When that was.
     pub withheld_at: Option<Timestamp>,
-    /// The only login that acts for it, when it is bound to one.
-    pub login: Option<String>,
     /// What it holds, the oldest first; at most 50.
     pub runs: Vec<HeldRun>,
 }

@@ -7,7 +7,6 @@ WITH seat AS (
 )
 SELECT p.address, p.name, p.session, p.open, p.is AS state, p.lease_until, p.ttl_ms, p.slots, p.labels, p.version,
     p.started_at, p.clock_offset_ms, p.cannot_start, p.lost_at, p.drain_until, p.withheld_by, p.withheld_at,
-    (SELECT b.login FROM farmhand.node_login b WHERE b.address = p.address) AS login,
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = p.address LIMIT 1000) h) AS running,
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r

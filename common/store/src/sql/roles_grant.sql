@@ -92,7 +92,6 @@ BEGIN
             ('schema_version', 'r', 'r', 'r'),
             ('retention', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
-            ('node_login', 'r', 'r', 'r'),
             -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
             ('api_token', '', 'raw', ''),
             ('web_session', '', 'rd', ''),
@@ -215,10 +214,6 @@ BEGIN
             ('overlaps', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent', 'operator']),
             ('done_tasks', ARRAY['agent']),
-            ('why_not_as', ARRAY['agent', 'operator']),
-            ('is_over', ARRAY['agent', 'operator']),
-            ('bind_node', ARRAY['operator']),
-            ('unbind_node', ARRAY['operator']),
             ('allowed', ARRAY['agent', 'operator']),
             ('allow', ARRAY['agent', 'operator']),
             ('known_credential', ARRAY['agent']),

@@ -315,7 +315,6 @@ fn listed(address: &str, open: bool, lease_until: Timestamp) -> NodeItem {
         drain_until: None,
         withheld_by: None,
         withheld_at: None,
-        login: None,
         runs: Vec::new(),
     }
 }

@@ -1,1 +1,0 @@
-SELECT farmhand.why_not_as($1) AS why
