@@ -43,15 +43,6 @@ impl Attacked {
     }
 }
 
-/// The logins of a team, an operator's and a submitter's. Roles belong to the cluster, which tests share.
-pub async fn make_team(test: &TestDb) {
-    let admin = connect(&test.url_as("postgres")).await;
-    for kind in ["operator", "submitter"] {
-        let made = format!("CREATE ROLE farm_team_{kind} LOGIN IN ROLE farmhand_{kind}");
-        let _ = admin.batch_execute(&made).await;
-    }
-}
-
 pub async fn refused(client: &Client, statement: &str, code: &SqlState) {
     let error = client.batch_execute(statement).await.expect_err(statement);
     assert_eq!(error.code(), Some(code), "{statement}: {error:?}");

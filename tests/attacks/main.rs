@@ -12,7 +12,6 @@ mod notifications;
 mod parameters;
 mod positions;
 mod redaction;
-mod restricted;
 mod signatures;
 mod streams;
 mod tables;

@@ -21,7 +21,6 @@ mod pools;
 mod prefix;
 mod pty;
 mod reading;
-mod restricted;
 mod running;
 mod schedules;
 mod shell;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
+use farmhand_store::Db;
 use farmhand_store::jobs::{Once, made_with, retried_runs};
 use farmhand_store::reading::{self, MOST, Paging, RunFilter, RunItem, SCANNED};
-use farmhand_store::{Db, StoreError, restrictions};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{Refusal, jobs as job, runs};
+use crate::{By, Refusal, jobs as job, runs};
 
 /// Runs that one choice looks through, as `farmhand run ls` does.
 const LOOKED_THROUGH: i64 = 20 * SCANNED;
@@ -112,15 +112,12 @@ impl Selection {
         (!both.is_empty()).then(|| both.join("; "))
     }
 
-    /// Takes out the runs of jobs that the login, or the token that it acts for, may not act on.
-    pub async fn take_beyond(&mut self, db: &Db) -> Result<Vec<Picked>, StoreError> {
-        let jobs: BTreeSet<&str> = self.runs.iter().map(|run| run.job_id.as_str()).collect();
-        let jobs: Vec<&str> = jobs.into_iter().collect();
-        let allowed = restrictions::allowed(db, &jobs).await?;
+    /// Takes out the runs of jobs that they may not act on.
+    pub(crate) fn take_beyond(&mut self, by: By<'_>) -> Vec<Picked> {
         let all = std::mem::take(&mut self.runs).into_iter();
-        let (runs, beyond) = all.partition(|run| allowed.contains(&run.job_id));
+        let (runs, beyond) = all.partition(|run| by.reaches(&run.job_id).is_ok());
         self.runs = runs;
-        Ok(beyond)
+        beyond
     }
 }
 

@@ -11,12 +11,11 @@ mod moment;
 pub mod nodes;
 mod perform;
 mod refusal;
+mod rights;
 pub mod runs;
 
 use farmhand_core::definition::{Overlap, param_text};
 use farmhand_store::Role;
-use farmhand_store::jobs::Once;
-use farmhand_store::restrictions::About;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -25,6 +24,7 @@ pub use bulk::{BulkAction, Chosen, Picked};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
 pub use refusal::{Asker, Exit, Kind, MEANWHILE, Refusal};
+pub use rights::{By, Token, lacks};
 
 use farmhand_core::text::shell_word;
 
@@ -104,13 +104,17 @@ pub enum Action {
     },
 }
 
-/// Who wants it.
+/// What an action is done to.
 #[derive(Clone, Copy, Debug)]
-pub struct By<'a> {
-    /// As history names them.
-    pub who: &'a str,
-    /// For what must not be done twice when the request is repeated.
-    pub once: Option<Once<'a>>,
+pub enum About<'a> {
+    /// One job, by its name.
+    Job(&'a str),
+    /// One run, by its number.
+    Run(i64),
+    /// Runs of any jobs.
+    Many,
+    /// What is not of one job.
+    Shared(&'a str),
 }
 
 /// What was done, or would be.
@@ -147,21 +151,21 @@ impl Action {
         }
     }
 
-    /// What it is done to; None for many runs, of which each is asked about.
-    pub fn about(&self) -> Option<About<'_>> {
-        Some(match self {
+    /// What it is done to.
+    pub fn about(&self) -> About<'_> {
+        match self {
             Self::Submit { job, .. }
             | Self::Pause { job, .. }
             | Self::Resume { job }
             | Self::Backfill { job, .. } => About::Job(job),
             Self::Cancel { run, .. } | Self::Retry { run, .. } => About::Run(*run),
-            Self::Many { .. } => return None,
+            Self::Many { .. } => About::Many,
             Self::Cordon { node }
             | Self::Drain { node, .. }
             | Self::Uncordon { node }
             | Self::Release { node, .. } => About::Shared(node),
             Self::SetPool { pool, .. } => About::Shared(pool),
-        })
+        }
     }
 
     /// The command that does the same.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use farmhand_core::run::RunState;
 use farmhand_store::event::EventKind;
 use farmhand_store::jobs::{self, Wish};
-use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
@@ -132,10 +131,10 @@ pub(crate) async fn perform(
 ) -> Result<Effect, Refusal> {
     let mut found = chosen.find(db, bulk, most(bulk), by.once).await?;
     let left_out = found.left_out();
-    let beyond = found.take_beyond(db).await?;
+    let beyond = found.take_beyond(by);
     // Of those that are named none may be missing from what is done.
     if let Some(run) = beyond.first().filter(|_| !chosen.runs.is_empty()) {
-        restrictions::allow(db, About::Job(&run.job_id)).await?;
+        by.reaches(&run.job_id)?;
     }
     // What ended, or has not ended, since it was ticked.
     let (items, others): (Vec<_>, Vec<_>) =

@@ -7,11 +7,10 @@ use farmhand_store::Db;
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, still_begin, withhold};
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
-use farmhand_store::restrictions::allow;
 use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
-use super::{Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
+use super::{About, Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
 use crate::{Picked, Refusal};
 use farmhand_core::text::{span, time};
 
@@ -41,10 +40,7 @@ impl From<String> for Effect {
 /// Does it, or, without `commit`, only says what it would do now.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
     let who = by.who;
-    // A preview writes nothing that the database would refuse.
-    if let Some(about) = action.about() {
-        allow(db, about).await?;
-    }
+    by.may(action, job_of(db, action, by).await?.as_deref())?;
     let effect = match action {
         Action::Submit { job, params, overlap } => submit(db, job, params, *overlap, by, commit).await?,
         Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,
@@ -82,6 +78,17 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         runs: effect.runs,
         chosen: effect.chosen,
     })
+}
+
+/// The job of the run that it is done to, where that decides.
+async fn job_of(db: &Db, action: &Action, by: By<'_>) -> Result<Option<String>, Refusal> {
+    match action.about() {
+        About::Run(run) if by.jobs().is_some() => {
+            let row = reading::run_row(db, run).await?;
+            Ok(Some(row.ok_or_else(|| runs::no_run(run))?.job_id))
+        }
+        _ => Ok(None),
+    }
 }
 
 async fn submit(

@@ -302,16 +302,10 @@ fn of_store(error: &StoreError, asker: Asker) -> Refusal {
             "the connection to the database was lost; nothing was changed",
             format!("try again; {MEANWHILE}"),
         ),
-        StoreError::Restricted(why) if for_token => {
-            return Refusal::new(Kind::Denied, why)
-                .next("use a token for these jobs; `farmhand token ls` shows what each may act on");
+        StoreError::TokenOver => {
+            return Refusal::new(Kind::Denied, error.to_string())
+                .next("use another token; an admin makes one");
         }
-        StoreError::Restricted(_) => (
-            Kind::Denied,
-            "this login may not do that",
-            "ask an operator who is not restricted; `farmhand restriction ls` shows who may do what"
-                .to_owned(),
-        ),
         StoreError::Forbidden { fix, .. } => (
             Kind::Denied,
             "the database denies this to this login",
@@ -376,7 +370,6 @@ fn of_store(error: &StoreError, asker: Asker) -> Refusal {
         | StoreError::NotReady { why, .. }
         | StoreError::Unreachable(why)
         | StoreError::Denied(why)
-        | StoreError::Restricted(why)
         | StoreError::NotFound(why)
         | StoreError::Refused(why) => why.clone(),
         other => other.to_string(),

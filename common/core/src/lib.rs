@@ -18,6 +18,7 @@ pub mod input;
 pub mod lease;
 pub mod making;
 pub mod notify;
+pub mod patterns;
 pub mod release;
 pub mod retry;
 pub mod run;

@@ -1,10 +1,13 @@
 -- The HTTP API and its page: who may ask. Only hashes are stored: reading this table gives nobody a way in.
+-- Role and jobs never change: another right is another token. Which actions they allow is decided in control.
 CREATE TABLE farmhand.api_token (
     token_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL CHECK (name <> ''),
     -- SHA-256 of the token's text.
     hash bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32),
     role text NOT NULL CHECK (role IN ('viewer', 'submitter', 'operator', 'admin')),
+    -- Names of jobs, or how they begin, with a * behind; NULL: all, and what is not of one job.
+    jobs text[] CHECK (cardinality(jobs) BETWEEN 1 AND 100),
     created_at timestamptz NOT NULL DEFAULT statement_timestamp(),
     created_by text NOT NULL,
     expires_at timestamptz NOT NULL,
@@ -64,17 +67,30 @@ BEGIN
     standing := CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked'
         WHEN least(t.expires_at, until) <= statement_timestamp() THEN 'expired' ELSE 'good' END;
     IF standing = 'good' AND coalesce(t.last_used_at < statement_timestamp() - interval '1 minute', true) THEN
-        UPDATE farmhand.api_token a SET last_used_at = statement_timestamp() WHERE a.token_id = t.token_id;
+        -- An action that is under way holds the row: then it is written the next time.
+        UPDATE farmhand.api_token a SET last_used_at = statement_timestamp()
+            WHERE a.token_id = (SELECT l.token_id FROM farmhand.api_token l WHERE l.token_id = t.token_id
+                FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
     token_id := t.token_id;
     name := t.name;
     role := t.role;
     hash := encode(shown, 'hex');
-    jobs := (SELECT s.jobs FROM farmhand.restriction s WHERE s.kind = 'token' AND s.name = t.token_id::text);
+    jobs := t.jobs;
     RETURN NEXT;
 END
 $$;
 REVOKE ALL ON FUNCTION farmhand.known_credential(bytea, boolean) FROM PUBLIC;
+
+-- Whether the token is good; it cannot be revoked before the caller's transaction ends.
+CREATE FUNCTION farmhand.hold_token(id bigint) RETURNS SETOF bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT t.token_id FROM farmhand.api_token t
+    WHERE t.token_id = id AND t.revoked_at IS NULL AND t.expires_at > statement_timestamp() FOR SHARE
+$$;
+REVOKE ALL ON FUNCTION farmhand.hold_token(bigint) FROM PUBLIC;
 
 -- Begins a session of the good token with this hash; nothing without one. Those that are over are swept up by those that begin.
 CREATE FUNCTION farmhand.begin_session(session bytea, token bytea, from_where text, seconds bigint) RETURNS SETOF bigint

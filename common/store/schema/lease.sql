@@ -24,14 +24,13 @@ SELECT l.name, l.fence, l.login, l.client, l.ttl_ms * interval '1 millisecond' A
     l.renewals
 FROM farmhand.lease l;
 
--- Whether the caller may renew, release and take over what this login holds: its own, an operator's every login's,
--- unless that operator is restricted to some jobs.
+-- Whether the caller may renew, release and take over what this login holds: its own, an operator's every login's.
 CREATE FUNCTION farmhand.leases_of(login text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT login = session_user OR EXISTS (SELECT FROM pg_roles r
         WHERE (r.rolname = (SELECT p.prefix || '_operator' FROM farmhand.role_prefix p)
                 OR r.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'farmhand.lease'::regclass))
-            AND pg_has_role(session_user, r.oid, 'MEMBER') AND farmhand.allowed(NULL))
+            AND pg_has_role(session_user, r.oid, 'MEMBER'))
 $$;
 
 -- What a lease shows to those who watch it. What was seen on one server says nothing on another, which may be an older copy.
@@ -64,8 +63,6 @@ BEGIN
         RAISE EXCEPTION 'the lease "%" cannot be watched in a transaction that sees one instant', name
             USING ERRCODE = '25001', HINT = 'Call it in a transaction of its own, READ COMMITTED.';
     END IF;
-    -- Runs wait for names that are taken: who is restricted to some jobs takes only names like theirs.
-    PERFORM farmhand.allow(name);
     LOOP
         SELECT l.* INTO found_row FROM farmhand.lease l WHERE l.name = try_acquire.name;
         held := NULL;

@@ -110,7 +110,6 @@ BEGIN
     runs := 0;
     skipped := 0;
     live := 0;
-    PERFORM farmhand.allow(submit_run.job_id);
     IF submit_run.params IS NULL OR jsonb_typeof(submit_run.params) <> 'object' THEN
         RAISE EXCEPTION 'params of job "%" must be a JSON object', submit_run.job_id USING ERRCODE = '22023',
             HINT = 'Write the parameters by name: {"name": value}.';

@@ -109,7 +109,7 @@ impl Db {
         }
     }
 
-    /// The same handle, for a token: each transaction says so to the database, which then asks what the token may do, too.
+    /// The same handle, for a token: each transaction begins by holding it, and so is refused when it is revoked or has expired.
     #[must_use]
     pub fn for_token(&self, token_id: i64) -> Self {
         Self {
@@ -269,7 +269,11 @@ impl Db {
             begun: false,
         };
         if let Some(token) = self.token {
-            tx.raw(stmt!("for_token"), &[(&token, Type::INT8)]).await?;
+            let held = tx.raw(stmt!("hold_token"), &[(&token, Type::INT8)]).await?;
+            if held.is_empty() {
+                tx.rollback().await?;
+                return Err(StoreError::TokenOver);
+            }
         }
         Ok(tx)
     }

@@ -37,9 +37,9 @@ pub enum StoreError {
     /// The login is let in, and lacks a right. `fix`: where the database said itself what to do.
     #[error("{why}")]
     Forbidden { why: String, fix: Option<String> },
-    /// The login, or the token that is acted for, is restricted to other jobs; or the token is not good any more.
-    #[error("{0}")]
-    Restricted(String),
+    /// The token that is acted for was revoked, or has expired.
+    #[error("the token is not good any more")]
+    TokenOver,
     #[error("the database wants a password, and none was given")]
     PasswordMissing,
     #[error("the database is read-only (a standby, or default_transaction_read_only)")]
@@ -89,9 +89,7 @@ impl StoreError {
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut { .. } => "timeout",
             Self::ConnectionLost { .. } => "connection_lost",
-            Self::Denied(_) | Self::Forbidden { .. } | Self::Restricted(_) | Self::PasswordMissing => {
-                "denied"
-            }
+            Self::Denied(_) | Self::Forbidden { .. } | Self::TokenOver | Self::PasswordMissing => "denied",
             Self::ReadOnly | Self::WritesOff => "read_only",
             Self::SchemaMissing
             | Self::NotReady { .. }
@@ -114,7 +112,7 @@ impl StoreError {
                 | Self::File { .. }
                 | Self::Denied(_)
                 | Self::Forbidden { .. }
-                | Self::Restricted(_)
+                | Self::TokenOver
                 | Self::PasswordMissing
                 | Self::SchemaMissing
                 | Self::NotReady { .. }
@@ -214,9 +212,6 @@ impl StoreError {
                 Self::Unreachable(message)
             }
             SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => Self::SchemaMissing,
-            SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
-                Self::Restricted(message)
-            }
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Forbidden {
                 why: message,
                 fix: db.hint().map(str::to_owned),

@@ -37,7 +37,6 @@ pub mod progress;
 pub mod protocol;
 pub mod proxy;
 pub mod reading;
-pub mod restrictions;
 pub mod retention;
 pub mod roles;
 pub mod row_writer;

@@ -28,7 +28,7 @@ pub struct TokenRow {
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked; none when it was not.
     pub revoked_at: Option<Timestamp>,
-    /// The jobs that it is restricted to, as [`super::restrictions`] has them; None: all.
+    /// The jobs that it may act on, as [`farmhand_core::patterns`] has them; None: all.
     pub jobs: Option<Vec<String>>,
 }
 
@@ -45,32 +45,20 @@ pub async fn create_token(
     let seconds = i64::try_from(valid.as_secs()).unwrap_or(i64::MAX);
     let mut tx = db.transaction("token_create").await?;
     let _: Vec<Value> = tx.rows(stmt!("token_retire"), &[(&name, Type::TEXT)]).await?;
-    let mut made: Option<TokenRow> = tx
+    let jobs = Some(jobs).filter(|jobs| !jobs.is_empty());
+    let made: Option<TokenRow> = tx
         .row(
             stmt!("token_create"),
             &[
                 (&name, Type::TEXT),
                 (&hash.as_slice(), Type::BYTEA),
                 (&role.as_str(), Type::TEXT),
+                (&jobs, Type::TEXT_ARRAY),
                 (&by, Type::TEXT),
                 (&seconds, Type::INT8),
             ],
         )
         .await?;
-    if let Some(row) = made.as_mut().filter(|_| !jobs.is_empty()) {
-        let _: Vec<Value> = tx
-            .rows(
-                stmt!("restriction_set"),
-                &[
-                    (&"token", Type::TEXT),
-                    (&row.token_id.to_string(), Type::TEXT),
-                    (&jobs, Type::TEXT_ARRAY),
-                    (&by, Type::TEXT),
-                ],
-            )
-            .await?;
-        row.jobs = Some(jobs.to_vec());
-    }
     tx.commit().await?;
     Ok(made)
 }
@@ -106,7 +94,7 @@ pub struct Known {
     /// The hash that was found, in hex.
     pub hash: String,
     pub standing: Standing,
-    /// The jobs that it is restricted to; None: all.
+    /// The jobs that it may act on; None: all.
     pub jobs: Option<Vec<String>>,
 }
 

@@ -53,7 +53,6 @@ pub(crate) const SCHEMA: &str = concat!(
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
     include_str!("../schema/role.sql"),
-    include_str!("../schema/restriction.sql"),
     include_str!("../schema/lease.sql"),
     include_str!("../schema/view.sql"),
 );

@@ -14,10 +14,11 @@ pub(super) async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
 
 /// Does it; with a key, once.
 pub(super) async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, Failure> {
+    let who = who();
     let by = By {
-        who: &who(),
         // Runs are made once for a key, whoever sends it.
         once: key.map(|key| Once { token_id: 0, key }),
+        ..By::login(&who)
     };
     Ok(perform(db, action, by, true).await?)
 }

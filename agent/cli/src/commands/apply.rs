@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_control::definitions::{self, Files, Plan, Present, Request, Step};
-use farmhand_control::jobs;
+use farmhand_control::{By, jobs};
 use farmhand_store::jobs::Change;
 
 use super::job_files::{load, refuse};
@@ -45,13 +45,15 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         database.url().map_err(good_without_database)?;
     }
     let db = database.connect().await?;
-    let present = Present::read(&db).await?;
+    let who = super::who();
+    let by = By::login(&who);
+    let present = Present::read(&db, by).await?;
     present
         .check_triggers(&files_read, &all, &request)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = Files::of(&files_read, all);
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    let mut plan = present.plan(&db, wanted, request).await?;
+    let mut plan = present.plan(&db, wanted, request, by).await?;
     if !as_json {
         plan.steps().for_each(show);
     }
@@ -65,7 +67,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         if !args.yes {
             confirm(&plan)?;
         }
-        progress::during("applying", plan.apply(&db, &super::who())).await?;
+        progress::during("applying", plan.apply(&db, &who)).await?;
         for step in &plan.jobs {
             let left = jobs::left(step.withdrawn.unwrap_or(0), step.running.unwrap_or(0));
             left.into_iter()

@@ -81,10 +81,6 @@ impl Chosen {
             };
             found = whole.find(db, bulk, usize::MAX, None).await?;
         }
-        let beyond = found.take_beyond(db).await?;
-        if !beyond.is_empty() {
-            out::note(&format!("not {}, which you may not act on", counted(&beyond)));
-        }
         if let Some(left_out) = found.left_out() {
             out::note(&left_out);
         }

@@ -8,8 +8,8 @@ use super::exit::{EXIT_CODES, Exit, Outcome};
 use super::runtime::block_on;
 use super::{
     agent, completion, dev, doctor, epoch, events, explain, flow, hints, import, job, key, lease, lock, man,
-    migrate, next, next_job, node, notify, out, pool, report_progress, restriction, run, status,
-    stream_engine, token, top, workers,
+    migrate, next, next_job, node, notify, out, pool, report_progress, run, status, stream_engine, token,
+    top, workers,
 };
 
 /// What holds for every command; with the exit codes part of the manual page.
@@ -58,8 +58,6 @@ enum Command {
     Pool(pool::PoolArgs),
     /// Tokens of the HTTP API and the page: create, list, revoke
     Token(token::TokenArgs),
-    /// Restrict logins of the database to some jobs: list, set, lift
-    Restriction(restriction::RestrictionArgs),
     /// Notifications: list targets, send a test
     Notify(notify::NotifyArgs),
     /// Flows: plan and run tasks in dependency order on this machine
@@ -131,7 +129,6 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Epoch(args) => block_on(epoch::run(args, json)),
         Command::Pool(args) => block_on(pool::run(args, json)),
         Command::Token(args) => block_on(token::run(args, json)),
-        Command::Restriction(args) => block_on(restriction::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
         Command::Lock(args) => lock::run(args),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_control::definitions::{Diff, Files, Of, Present, Wanted, between, changed, store, value_of};
-use farmhand_control::jobs as found;
+use farmhand_control::{By, jobs as found};
 use farmhand_store::jobs::{self, Change, Scope};
 use farmhand_store::reading::{self, RevisionItem};
 use farmhand_store::{Db, signatures};
@@ -84,12 +84,17 @@ pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, Failure> {
     let (name, prefix) = (args.source.as_deref(), &args.environment.prefix);
     let request = request(&args.path, name, prefix, args.prune, args.take_over)?;
-    let present = Present::read(db).await?;
+    let who = super::who();
+    let by = By::login(&who);
+    let present = Present::read(db, by).await?;
     let (sources, all) = load(&args.path, &args.environment, as_json)?;
     present
         .check_triggers(&sources, &all, &request)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
-    Ok(present.plan(db, Files::of(&sources, all), request).await?.diffs)
+    Ok(present
+        .plan(db, Files::of(&sources, all), request, by)
+        .await?
+        .diffs)
 }
 
 /// Shows what differs between two revisions, and says whether anything does.

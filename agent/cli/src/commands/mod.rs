@@ -42,7 +42,6 @@ mod pool;
 mod progress;
 mod remove;
 mod report_progress;
-mod restriction;
 mod run;
 mod runs;
 mod runtime;

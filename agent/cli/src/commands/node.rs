@@ -117,7 +117,10 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             node.version.clone(),
         ]
     });
-    out::table("ADDRESS|STATE|SESSION|RUNNING|SLOTS|LEASE UNTIL|LABELS|VERSION", rows);
+    out::table(
+        "ADDRESS|STATE|SESSION|RUNNING|SLOTS|LEASE UNTIL|LABELS|VERSION",
+        rows,
+    );
     Ok(Exit::Ok)
 }
 

@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::restrictions::{self, About};
 use serde_json::json;
 
 use super::bulk::Chosen;
@@ -78,8 +77,8 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Cancel { run, firing, chosen } => {
             let wanted = match chosen {
                 Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel, *firing, false).await?,
-                None if *firing => named(&db, &together(&db, run).await?).await?,
-                None => named(&db, run).await?,
+                None if *firing => named(&together(&db, run).await?),
+                None => named(run),
             };
             each(&db, BulkAction::Cancel, &wanted, false, as_json).await
         }
@@ -108,25 +107,20 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             }
             let wanted = match chosen {
                 Some(chosen) => chosen.confirmed(&db, BulkAction::Retry, false, *all).await?,
-                None => named(&db, &each_once(run)).await?,
+                None => named(&each_once(run)),
             };
             each(&db, BulkAction::Retry, &wanted, *from_failed, as_json).await
         }
     }
 }
 
-/// The choice of these numbers, none of which may be missing from what is done.
-async fn named(db: &Db, runs: &[i64]) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
-    if runs.len() > 1 && !restrictions::in_force(db).await?.is_empty() {
-        for run in runs {
-            restrictions::allow(db, About::Run(*run)).await?;
-        }
-    }
+/// The choice of these numbers.
+fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
     let chosen = bulk::Chosen {
         runs: runs.to_vec(),
         ..bulk::Chosen::default()
     };
-    Ok((chosen, runs.to_vec()))
+    (chosen, runs.to_vec())
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled or run again.
@@ -137,10 +131,8 @@ async fn each(
     from_failed: bool,
     as_json: bool,
 ) -> Outcome {
-    let by = By {
-        who: &super::who(),
-        once: None,
-    };
+    let who = super::who();
+    let by = By::login(&who);
     let mut results = Vec::new();
     let mut first_failure = None;
     let told = |run_id: i64, result: Result<(i64, String), Refusal>| match result {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use farmhand_core::document::parse_duration;
+use farmhand_core::patterns::pattern;
 use farmhand_store::tokens::{TokenRow, create_token, revoke_token, tokens};
-use farmhand_store::{Db, Role, restrictions};
+use farmhand_store::{Db, Role};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -34,7 +35,7 @@ enum TokenCommand {
         #[arg(long)]
         role: Role,
         /// The jobs that it may act on: a name, or how names begin, as in 'team-a.*'; may be repeated. It still sees all
-        #[arg(long, value_name = "JOBS", value_parser = restrictions::pattern)]
+        #[arg(long, value_name = "JOBS", value_parser = pattern)]
         jobs: Vec<String>,
         /// How long it is good, up to ten years
         #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = validity)]
@@ -77,7 +78,7 @@ pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
         } => {
             if !jobs.is_empty() && *role == Role::Viewer {
                 return Err(
-                    Failure::usage("a viewer only sees, and --jobs restricts only what is done")
+                    Failure::usage("a viewer only sees, and --jobs limits only what is done")
                         .next("leave --jobs out, or take --role submitter or operator"),
                 );
             }
@@ -104,7 +105,7 @@ pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
                 Failure::not_found(format!("there is no token {name} to revoke"))
                     .next("`farmhand token ls` shows the tokens")
             })?;
-            let text = format!("{name}: revoked; agents believe it for 2 s more at most");
+            let text = format!("{name}: revoked; it does nothing more, and sees nothing more after 2 s");
             return out::done(as_json, &row, &text);
         }
     }
@@ -131,7 +132,7 @@ pub(super) async fn create(
     Ok((text, row))
 }
 
-/// The jobs of a restriction, for people.
+/// The jobs of a token, for people.
 pub(super) fn named(jobs: Option<&[String]>) -> String {
     jobs.map_or_else(|| "all".to_owned(), |jobs| jobs.join(" "))
 }

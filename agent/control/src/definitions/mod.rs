@@ -8,20 +8,19 @@ mod source;
 mod store;
 mod triggers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use farmhand_core::definition::{Definitions, Enabled};
 use farmhand_core::document::{Mistakes, Source};
 use farmhand_store::jobs::{Change, Left, Listed, Scope};
 use farmhand_store::notify::{self, TargetRow};
 use farmhand_store::reading::{self, PoolItem, every};
-use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, Role, StoreError, tables};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::files::source_with;
-use crate::{Refusal, jobs};
+use crate::{By, Refusal, jobs};
 
 pub use diff::{Diff, Of, between, changed, without_path};
 pub use files::{Files, Wanted, prefix_of, source_name, value_of};
@@ -47,10 +46,10 @@ pub struct Request {
     pub take_over: bool,
 }
 
-/// The jobs that there are, and what whoever asks is restricted to.
+/// The jobs that there are, and those that alone may be changed.
 #[derive(Debug)]
 pub struct Present {
-    only: Vec<Vec<String>>,
+    only: Option<Vec<String>>,
     jobs: Vec<Listed>,
 }
 
@@ -116,16 +115,16 @@ impl Request {
             sources: Some(&self.sources),
             prune: self.prune,
             take_over: self.take_over,
-            only: &present.only,
+            only: present.only.as_deref(),
         }
     }
 }
 
 impl Present {
-    /// What there is now.
-    pub async fn read(db: &Db) -> Result<Self, Refusal> {
+    /// What there is now, for whoever asks.
+    pub async fn read(db: &Db, by: By<'_>) -> Result<Self, Refusal> {
         Ok(Self {
-            only: restrictions::in_force(db).await?,
+            only: by.jobs().map(<[String]>::to_vec),
             jobs: jobs::all(db).await?,
         })
     }
@@ -142,8 +141,14 @@ impl Present {
     }
 
     /// Compares files with what there is.
-    /// Errors: As the store; 4 for what another source defines or needs.
-    pub async fn plan(self, db: &Db, mut wanted: Files, request: Request) -> Result<Plan, Refusal> {
+    /// Errors: As the store; 4 for what another source defines or needs; `Denied` for what they may not change.
+    pub async fn plan(
+        self,
+        db: &Db,
+        mut wanted: Files,
+        request: Request,
+        by: By<'_>,
+    ) -> Result<Plan, Refusal> {
         wanted.belong_to(|file| request.source_of(file));
         let scope = request.scope(&self);
         source::check_sources(&wanted.jobs, &self.jobs, &scope)?;
@@ -169,7 +174,7 @@ impl Present {
             &self.jobs,
             &scope,
         )?;
-        Ok(Plan {
+        let plan = Plan {
             request,
             wanted,
             present: self,
@@ -179,7 +184,9 @@ impl Present {
             pools,
             targets,
             jobs,
-        })
+        };
+        plan.may(by)?;
+        Ok(plan)
     }
 }
 
@@ -193,21 +200,15 @@ impl Plan {
         self.pools.iter().chain(&self.targets).chain(&self.jobs)
     }
 
-    /// What the database would refuse of who is restricted, for a plan that shows it.
-    /// Errors: `Restricted`, for another's job and for what all share.
-    pub async fn check_allowed(&self, db: &Db) -> Result<(), StoreError> {
-        let touched = || self.steps().filter(|step| step.change != Change::Unchanged);
-        let jobs: Vec<&str> = (touched().filter(|step| matches!(step.of, Of::JobId(_))))
-            .map(|step| step.of.name())
-            .collect();
-        let allowed: BTreeSet<String> = restrictions::allowed(db, &jobs).await?.into_iter().collect();
-        if let Some(job) = jobs.into_iter().find(|job| !allowed.contains(*job)) {
-            restrictions::allow(db, About::Job(job)).await?;
-        }
-        match touched().find(|step| !matches!(step.of, Of::JobId(_))) {
-            Some(shared) => restrictions::allow(db, About::Shared(shared.of.name())).await,
-            None => Ok(()),
-        }
+    /// Whether they may change all that it changes.
+    /// Errors: `Denied`, for a role that is not enough, for another's job and for what all share.
+    fn may(&self, by: By<'_>) -> Result<(), Refusal> {
+        by.has(ROLE)?;
+        let mut touched = self.steps().filter(|step| step.change != Change::Unchanged);
+        touched.try_for_each(|step| match &step.of {
+            Of::JobId(job) => by.reaches(job),
+            shared => by.shares(shared.name()),
+        })
     }
 
     /// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.

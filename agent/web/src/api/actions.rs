@@ -13,7 +13,6 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::query::pair;
-use crate::auth::Rejection;
 use crate::extract::MaybeJson;
 use crate::refusals::Refused;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
@@ -38,15 +37,10 @@ pub(super) type Answered = Result<Json<Answer>, Problem>;
 
 /// Does it as the caller, or only says what it would do.
 pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>, preview: bool) -> Answered {
-    if !caller.may(action.role()) {
-        // The route admits the role, and what is asked for needs a higher one.
-        note(app, caller, action.cli(), "role");
-        let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
-        return Err(Rejection::Role { name, has, needs }.problem());
-    }
-    let who = caller.who();
+    let (who, token) = (caller.who(), caller.token());
     let by = By {
         who: &who,
+        token: Some(&token),
         once: key.map(|key| Once {
             token_id: caller.token_id,
             key,
@@ -57,7 +51,13 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
         .await
         .map_err(Problem::from);
     if answer.as_ref().is_err_and(|problem| problem.kind == Kind::Denied) {
-        note(app, caller, action.cli(), "restricted");
+        // The route admits the role, and what is asked for may need a higher one.
+        let why = if caller.may(action.role()) {
+            "restricted"
+        } else {
+            "role"
+        };
+        note(app, caller, action.cli(), why);
     }
     let answer = answer?;
     if !preview {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::Extension;
 use axum::extract::State;
 use farmhand_control::definitions::{self, Changes, Diff, Files, Present, Request, Signatures};
-use farmhand_control::{Kind, Refusal};
+use farmhand_control::{By, Kind, Refusal};
 use farmhand_core::definition::{check_prefix, load_with};
 use farmhand_core::document::Source;
 use farmhand_core::text::shell_word;
@@ -103,7 +103,7 @@ async fn apply(
     done.map(Json)
 }
 
-/// As `farmhand job apply` does it; the database asks what the token may change, too.
+/// As `farmhand job apply` does it.
 async fn change(
     app: &App,
     caller: &Caller,
@@ -113,6 +113,11 @@ async fn change(
 ) -> Result<Applied, Problem> {
     let login = app.definitions.as_ref().ok_or_else(missing)?;
     let db = login.db(&app.db).await?.for_token(caller.token_id);
+    let (who, token) = (caller.who(), caller.token());
+    let by = By {
+        token: Some(&token),
+        ..By::login(&who)
+    };
     let ValidFiles {
         request,
         sources,
@@ -130,7 +135,7 @@ async fn change(
         tracing::error!("API: {error}");
         Refusal::broken("internal error")
     })??;
-    let present = Present::read(&db).await?;
+    let present = Present::read(&db, by).await?;
     present.check_triggers(&sources, &all, &request)?;
     let mut wanted = Files::of(&sources, all);
     definitions::attach(&mut wanted.jobs, |file| match signatures.get(file) {
@@ -138,15 +143,14 @@ async fn change(
         None => Ok(Signatures::new()),
     })?;
     definitions::must_be_trusted(&wanted.jobs, &login.trust())?;
-    let mut plan = present.plan(&db, wanted, request).await?;
-    plan.check_allowed(&db).await?;
+    let mut plan = present.plan(&db, wanted, request, by).await?;
     let tables = plan.check_tables(&db).await?;
     if let Some(refusal) = tables.refusal {
         return Err(refusal.into());
     }
     let applied = plan.changes() && !preview;
     if applied {
-        plan.apply(&db, &caller.who()).await?;
+        plan.apply(&db, &who).await?;
         app.changes.wake();
     }
     let mut diff = std::mem::take(&mut plan.diffs);

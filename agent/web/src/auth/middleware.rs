@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use farmhand_control::{Kind, Refusal};
+use farmhand_control::{Kind, Refusal, lacks};
 use farmhand_store::Role;
 use farmhand_store::tokens::Standing;
 use tokio::sync::OwnedSemaphorePermit;
@@ -116,11 +116,7 @@ impl Rejection {
             Self::BadToken | Self::Stale { .. } | Self::BadLogin | Self::NotTheProxy { .. } => {
                 unauthenticated("this token is not good, or not any more")
             }
-            Self::Role { has, needs, .. } => {
-                Refusal::new(Kind::Denied, format!("this needs the role {needs}"))
-                    .why(format!("the caller's role is {has}"))
-                    .next(format!("use a token with --role {needs}, or behind a trusted proxy a user with this role"))
-            }
+            Self::Role { has, needs, .. } => lacks(has, needs),
             Self::UnknownUser { .. } => {
                 Refusal::new(Kind::Denied, "the proxy names no user who has a role here")
                     .next("the agent's configuration lists users and groups: [trusted_proxy.users], [trusted_proxy.groups]")

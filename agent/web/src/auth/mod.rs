@@ -11,7 +11,9 @@ use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use farmhand_store::{Role, restrictions};
+use farmhand_control::Token;
+use farmhand_core::patterns;
+use farmhand_store::Role;
 use tokio::sync::Semaphore;
 
 use super::Problem;
@@ -49,10 +51,20 @@ impl Caller {
         format!("{kind}:{}@{}", self.name, self.remote)
     }
 
-    /// Why they may not act on this job, or on what is not of one job. The database refuses it, too.
+    /// What they may do.
+    pub(crate) fn token(&self) -> Token {
+        Token {
+            token_id: self.token_id,
+            name: self.name.clone(),
+            role: self.role,
+            jobs: self.jobs.clone(),
+        }
+    }
+
+    /// Why they may not act on this job, or on what is not of one job, for a page; an action asks [`farmhand_control::By::may`].
     pub fn beyond(&self, job: Option<&str>) -> Option<String> {
         let jobs = self.jobs.as_ref()?;
-        let covered = job.is_some_and(|job| restrictions::covers(jobs, job));
+        let covered = job.is_some_and(|job| patterns::covers(jobs, job));
         (!covered).then(|| format!("you are restricted to {}", jobs.join(", ")))
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::restrictions;
+use farmhand_core::patterns;
 
 /// A job that names a pool or a target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -22,9 +22,8 @@ pub struct Scope<'a> {
     pub prune: bool,
     /// Take over what another source defines.
     pub take_over: bool,
-    /// Of a login and of a token that are restricted, the jobs that each may delete; pools and targets, which all share, they
-    /// leave alone.
-    pub only: &'a [Vec<String>],
+    /// Of a token for some jobs, those that it may delete; pools and targets, which all share, it leaves alone.
+    pub only: Option<&'a [String]>,
 }
 
 impl Scope<'_> {
@@ -47,8 +46,8 @@ impl Scope<'_> {
     /// Whether a job's definition, or without one that of a pool or target, is deleted that `source` defined and these files
     /// do not have.
     pub fn prunes(&self, source: &str, job: Option<&str>) -> bool {
-        let own = |only: &Vec<String>| job.is_some_and(|job| restrictions::covers(only, job));
-        self.prune && self.covers(source) && self.only.iter().all(own)
+        let own = |only| job.is_some_and(|job| patterns::covers(only, job));
+        self.prune && self.covers(source) && self.only.is_none_or(own)
     }
 }
 
@@ -63,7 +62,7 @@ mod tests {
             sources: Some(&sources),
             prune: true,
             take_over: false,
-            only: &[],
+            only: None,
         };
         for (source, covered) in [
             ("jobs", false),
@@ -83,16 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_restricted_prunes_its_own_jobs_and_nothing_that_is_shared() {
-        let only = [vec!["team-a.*".to_owned()], vec!["team-a.x".to_owned()]];
-        let scope = |only| Scope {
+    fn a_token_for_some_jobs_prunes_these_and_nothing_that_is_shared() {
+        let only = ["team-a.*".to_owned()];
+        let scope = Scope {
             prune: true,
-            only,
+            only: Some(&only),
             ..Scope::default()
         };
-        assert!(scope(&only[..1]).prunes("s", Some("team-a.y")));
-        assert!(!scope(&only[..1]).prunes("s", Some("team-b.x")) && !scope(&only[..1]).prunes("s", None));
-        let both = scope(&only);
-        assert!(both.prunes("s", Some("team-a.x")) && !both.prunes("s", Some("team-a.y")));
+        assert!(scope.prunes("s", Some("team-a.y")));
+        assert!(!scope.prunes("s", Some("team-b.x")) && !scope.prunes("s", None));
     }
 }

@@ -1,5 +1,5 @@
 -- What each role may do, the whole of it: everything else is taken away again, so that this list is the truth after
--- every `farmhand migrate`. docs/reference/roles.md has the same as a table, and a test compares that with the database.
+-- every `farmhand migrate`.
 -- Objects that this database has not got are passed over, so are roles that the cluster has not got.
 DO $$
 DECLARE
@@ -93,10 +93,9 @@ BEGIN
             ('retention', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
             -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
-            ('api_token', '', 'raw', ''),
+            ('api_token', '', 'raw(last_used_at, revoked_at)', ''),
             ('web_session', '', 'rd', ''),
             ('api_once', 'rawd', '', ''),
-            ('restriction', '', 'rawd', 'r'),
             -- Who vouched for what, who would not run it, and who did what.
             ('job_signature', 'r', 'raw', 'r'),
             ('refusal', 'rawd', 'rd', 'r'),
@@ -124,7 +123,7 @@ BEGIN
         UNION ALL
         -- Tokens without their hashes.
         SELECT 'TABLE', 'farmhand.api_token', 'viewer',
-            'SELECT (token_id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at)'
+            'SELECT (token_id, name, role, jobs, created_at, created_by, expires_at, last_used_at, revoked_at)'
         WHERE to_regclass('farmhand.api_token') IS NOT NULL
         UNION ALL
         -- To take numbers, and to see how far they have come.
@@ -214,8 +213,7 @@ BEGIN
             ('overlaps', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent', 'operator']),
             ('done_tasks', ARRAY['agent']),
-            ('allowed', ARRAY['agent', 'operator']),
-            ('allow', ARRAY['agent', 'operator']),
+            ('hold_token', ARRAY['agent', 'operator']),
             ('known_credential', ARRAY['agent']),
             ('begin_session', ARRAY['agent']),
             ('end_session', ARRAY['agent'])

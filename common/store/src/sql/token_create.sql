@@ -1,12 +1,12 @@
 WITH made AS (
-    INSERT INTO farmhand.api_token (name, hash, role, created_by, expires_at)
-    VALUES ($1, $2, $3, $4, statement_timestamp() + $5 * interval '1 second')
+    INSERT INTO farmhand.api_token (name, hash, role, jobs, created_by, expires_at)
+    VALUES ($1, $2, $3, $4, $5, statement_timestamp() + $6 * interval '1 second')
     ON CONFLICT DO NOTHING
     RETURNING *
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, detail)
-    SELECT statement_timestamp(), 'token_created', 'info', jsonb_build_object('by', $4, 'token', m.name,
-        'role', m.role, 'expires_at', m.expires_at)
+    SELECT statement_timestamp(), 'token_created', 'info', jsonb_build_object('by', $5, 'token', m.name,
+        'role', m.role, 'jobs', m.jobs, 'expires_at', m.expires_at)
     FROM made m
 )
-SELECT token_id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, NULL::text[] AS jobs FROM made
+SELECT token_id, name, role, jobs, created_at, created_by, expires_at, last_used_at, revoked_at FROM made

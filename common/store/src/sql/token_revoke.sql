@@ -10,5 +10,4 @@ WITH gone AS (
         'role', g.role)
     FROM gone g
 )
-SELECT g.token_id, g.name, g.role, g.created_at, g.created_by, g.expires_at, g.last_used_at, g.revoked_at, r.jobs
-FROM gone g LEFT JOIN farmhand.restriction r ON r.kind = 'token' AND r.name = g.token_id::text
+SELECT token_id, name, role, jobs, created_at, created_by, expires_at, last_used_at, revoked_at FROM gone

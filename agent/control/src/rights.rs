@@ -1,0 +1,227 @@
+//! Who may do what: the one place where it is decided.
+
+use farmhand_core::patterns::covers;
+use farmhand_store::Role;
+use farmhand_store::jobs::Once;
+
+use crate::{About, Action, Kind, Refusal};
+
+/// What a token may do. Neither its role nor its jobs ever change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub token_id: i64,
+    /// Its name, or that of the user whom the trusted proxy names.
+    pub name: String,
+    pub role: Role,
+    /// Names of jobs, or how they begin, with a `*` behind; None: all, and what is not of one job.
+    pub jobs: Option<Vec<String>>,
+}
+
+/// Who wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct By<'a> {
+    /// As history names them.
+    pub who: &'a str,
+    /// The token with which they ask; None for a login of the database, whose grants say what it may do.
+    pub token: Option<&'a Token>,
+    /// For what must not be done twice when the request is repeated.
+    pub once: Option<Once<'a>>,
+}
+
+impl<'a> By<'a> {
+    /// Who is at the command line, with a login of the database.
+    pub fn login(who: &'a str) -> Self {
+        Self {
+            who,
+            token: None,
+            once: None,
+        }
+    }
+
+    /// Whether they may do it to this job; None when it is not done to one job. Of many runs each is asked about by [`By::reaches`].
+    /// Errors: `Denied`, with a sentence that says what the token may do.
+    pub fn may(&self, action: &Action, job: Option<&str>) -> Result<(), Refusal> {
+        self.has(action.role())?;
+        match (action.about(), job) {
+            (About::Many, _) => Ok(()),
+            (About::Shared(name), _) => self.shares(name),
+            (About::Job(job), _) | (About::Run(_), Some(job)) => self.reaches(job),
+            (About::Run(run), None) => self.shares(&format!("run {run}")),
+        }
+    }
+
+    /// Whether the role is enough.
+    pub fn has(&self, needs: Role) -> Result<(), Refusal> {
+        match self.token {
+            Some(token) if token.role < needs => Err(lacks(token.role, needs)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the job is one of theirs.
+    pub fn reaches(&self, job: &str) -> Result<(), Refusal> {
+        match self.restricted() {
+            Some((token, jobs)) if !covers(jobs, job) => {
+                Err(beyond(token, jobs, &format!("job {job} is not among them")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether they may act on what is not of one job.
+    pub fn shares(&self, what: &str) -> Result<(), Refusal> {
+        match self.restricted() {
+            Some((token, jobs)) => Err(beyond(token, jobs, &format!("{what} is beyond them"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The jobs that alone they may act on; None: all.
+    pub fn jobs(&self) -> Option<&'a [String]> {
+        self.restricted().map(|(_, jobs)| jobs)
+    }
+
+    fn restricted(&self) -> Option<(&'a Token, &'a [String])> {
+        let token = self.token?;
+        token.jobs.as_deref().map(|jobs| (token, jobs))
+    }
+}
+
+/// What is said of a role that is not enough.
+pub fn lacks(has: Role, needs: Role) -> Refusal {
+    Refusal::new(Kind::Denied, format!("this needs the role {needs}"))
+        .why(format!("the caller's role is {has}"))
+        .next(format!(
+            "use a token with --role {needs}, or behind a trusted proxy a user with this role"
+        ))
+}
+
+fn beyond(token: &Token, jobs: &[String], what: &str) -> Refusal {
+    let (name, jobs) = (&token.name, jobs.join(", "));
+    Refusal::new(
+        Kind::Denied,
+        format!("not allowed: token {name} is restricted to {jobs}; {what}"),
+    )
+    .next("use a token for these jobs; `farmhand token ls` shows what each may act on")
+}
+
+#[cfg(test)]
+mod tests {
+    use farmhand_core::definition::Overlap;
+    use serde_json::Map;
+
+    use super::*;
+    use crate::{BulkAction, Chosen};
+
+    /// Each action on the job `shop-a` or its run 7, or on what all share, and the least role for it.
+    fn actions() -> Vec<(Action, Role, bool)> {
+        let job = || "shop-a".to_owned();
+        let node = || "n1".to_owned();
+        let submit = |overlap| Action::Submit {
+            job: job(),
+            params: Map::new(),
+            overlap,
+        };
+        let many = Action::Many {
+            bulk: BulkAction::Cancel,
+            chosen: Chosen::default(),
+            from_failed: false,
+        };
+        let backfill = Action::Backfill {
+            job: job(),
+            from: String::new(),
+            to: None,
+            max: 1,
+        };
+        let release = Action::Release {
+            node: node(),
+            session: None,
+            confirm: None,
+        };
+        vec![
+            (submit(Overlap::Allow), Role::Submitter, true),
+            (submit(Overlap::Queue), Role::Submitter, true),
+            (submit(Overlap::Replace), Role::Operator, true),
+            (
+                Action::Cancel {
+                    run: 7,
+                    firing: false,
+                },
+                Role::Operator,
+                true,
+            ),
+            (
+                Action::Retry {
+                    run: 7,
+                    from_failed: false,
+                },
+                Role::Operator,
+                true,
+            ),
+            (many, Role::Operator, true),
+            (
+                Action::Pause {
+                    job: job(),
+                    reason: None,
+                },
+                Role::Operator,
+                true,
+            ),
+            (Action::Resume { job: job() }, Role::Operator, true),
+            (backfill, Role::Operator, true),
+            (Action::Cordon { node: node() }, Role::Operator, false),
+            (
+                Action::Drain {
+                    node: node(),
+                    deadline: None,
+                },
+                Role::Operator,
+                false,
+            ),
+            (Action::Uncordon { node: node() }, Role::Operator, false),
+            (release, Role::Admin, false),
+            (
+                Action::SetPool {
+                    pool: "p".to_owned(),
+                    size: 1,
+                },
+                Role::Operator,
+                false,
+            ),
+        ]
+    }
+
+    #[test]
+    fn role_and_jobs_of_a_token_say_what_it_may_do() {
+        let roles = [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin];
+        for (action, needs, of_a_job) in actions() {
+            for role in roles {
+                for (jobs, its_own) in [(None, true), (Some("shop-*"), true), (Some("shop"), false)] {
+                    let token = Token {
+                        token_id: 1,
+                        name: "ci".to_owned(),
+                        role,
+                        jobs: jobs.map(|jobs| vec![jobs.to_owned()]),
+                    };
+                    let by = By {
+                        who: "ci",
+                        token: Some(&token),
+                        once: None,
+                    };
+                    let reached = match (&action, jobs) {
+                        // Of many each run is asked about.
+                        (Action::Many { .. }, _) | (_, None) => true,
+                        _ => of_a_job && its_own,
+                    };
+                    let answer = by.may(&action, Some("shop-a"));
+                    assert_eq!(answer.is_ok(), role >= needs && reached, "{action:?} {token:?}");
+                    assert!(answer.is_ok() || answer.is_err_and(|refusal| refusal.kind == Kind::Denied));
+                    assert_eq!(by.reaches("shop-a").is_ok(), its_own, "{token:?}");
+                    assert_eq!(by.shares("n1").is_ok(), jobs.is_none(), "{token:?}");
+                }
+            }
+            let login = By::login("ann");
+            assert!(login.may(&action, Some("shop-a")).is_ok(), "{action:?}");
+        }
+    }
+}

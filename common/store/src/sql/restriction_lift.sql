@@ -1,1 +1,0 @@
-DELETE FROM farmhand.restriction r WHERE r.kind = 'login' AND r.name = $1 RETURNING r.name
