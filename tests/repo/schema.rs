@@ -25,11 +25,12 @@ fn every_statement_has_its_function_and_every_schema_file_its_place() {
 }
 
 #[test]
-fn one_function_makes_runs_and_one_writes_ends() {
+fn runs_are_made_and_ended_in_one_place() {
     let mut sql = String::new();
     collect(&root().join("common/store"), "sql", &mut sql);
     for once in [
         "INSERT INTO farmhand.run_live ",
+        "DELETE FROM farmhand.run_live ",
         "INSERT INTO farmhand.run_history ",
         "INSERT INTO farmhand.attempt ",
     ] {

@@ -135,8 +135,6 @@ CREATE FUNCTION farmhand.write_ends(ends farmhand.run_end[], attempts farmhand.a
     lets_go boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
@@ -149,8 +147,27 @@ DECLARE
     locked text[] := '{}';
 BEGIN
     IF attempts IS NOT NULL THEN
+        -- A holder may tell of a start together with its end. Of all jobs that have an end here, in the order of locking: those whose
+        -- run is over are counted after this, and have their lock by then.
+        INSERT INTO farmhand.job_stat AS s (job_id, last_run_started)
+        SELECT x.job_id, max(x.started_at) FROM (
+            SELECT a.job_id, a.started_at FROM unnest(attempts) a WHERE a.ended_by = 'holder'
+            UNION ALL SELECT e.job_id, e.started_at FROM unnest(ends) e WHERE e.ended_by = 'holder') x
+        GROUP BY x.job_id ORDER BY x.job_id
+        ON CONFLICT (job_id) DO UPDATE
+            SET last_run_started = greatest(s.last_run_started, excluded.last_run_started);
         INSERT INTO farmhand.attempt SELECT a.* FROM unnest(attempts) a;
-        PERFORM farmhand.tell_losses(attempts);
+        -- People hear of the first loss of a run.
+        INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, node, due_at)
+        SELECT a.job_id, 'lost', a.run_id, r.firing, a.attempt, 'lost', a.reason, a.address,
+            CASE WHEN isfinite(r.due_at) THEN r.due_at END
+        FROM unnest(attempts) a
+        LEFT JOIN farmhand.run_live r ON r.run_id = a.run_id
+        WHERE a.outcome = 'lost'
+            AND EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = a.job_id)
+            AND NOT EXISTS (SELECT FROM farmhand.attempt b
+                WHERE b.run_id = a.run_id AND b.outcome = 'lost' AND b.attempt < a.attempt)
+        ORDER BY a.run_id;
     END IF;
     IF ends IS NOT NULL THEN
         INSERT INTO farmhand.run_history SELECT e.* FROM unnest(ends) e;
@@ -203,5 +220,62 @@ BEGIN
     IF (held OR attempts IS NOT NULL) AND EXISTS (SELECT FROM farmhand.need) THEN
         PERFORM farmhand.prompt(ends, attempts);
     END IF;
+END
+$$;
+
+-- Ends these attempts and runs that wait, each only while its whole fence is still what the caller saw: nothing else takes a row away
+-- from run_live. Returned are those that it ended, "ended" NULL for a run that is due again; the rest moved on before.
+--
+-- What is taken away is what is kept: no lock of its own before. A caller that decides by the row has locked it.
+CREATE FUNCTION farmhand.end_runs(endings farmhand.ending[], lets_go boolean DEFAULT true)
+RETURNS TABLE (run_id bigint, attempt integer, fence bigint, address text, session bigint, job_id text, ended text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    ends farmhand.run_end[];
+    attempts farmhand.attempt_end[];
+BEGIN
+    -- No array of the numbers beside the join: a plan that goes by it compares each end with each.
+    WITH gone AS (
+        DELETE FROM farmhand.run_live r USING unnest(endings) g
+        WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence IS NOT DISTINCT FROM g.fence
+            AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+            AND g.state <> 'due'
+        RETURNING r AS run, g.state, g.reason, g.ended_by, g.measured
+    )
+    SELECT array_agg(k) INTO ends FROM gone o
+        CROSS JOIN LATERAL farmhand.ended(o.run, o.state, o.reason, o.ended_by, o.measured) k WHERE o.state <> 'dropped';
+    IF cardinality(endings) > coalesce(cardinality(ends), 0) THEN
+        WITH again AS (
+            -- Only a backoff waits for the server's clock. What is due at once stays as ready as it was: a clock that steps back must
+            -- not make it wait.
+            UPDATE farmhand.run_live r
+            SET state = 'due', running_at = NULL, session = NULL, retries = r.retries + (g.counts IS NOT DISTINCT FROM 'retry')::int,
+                takeovers = r.takeovers + (g.counts IS NOT DISTINCT FROM 'takeover')::int, reason = g.again,
+                ready_at = CASE WHEN g.delay_ms > 0 THEN statement_timestamp() + g.delay_ms * interval '1 millisecond'
+                    ELSE r.ready_at END
+            FROM unnest(endings) g
+            WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+                AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+                AND g.state = 'due'
+            RETURNING r.run_id, r.job_id, g.attempt, g.address, g.session, g.fence, r.claimed_at,
+                coalesce((g.measured->>'started_at')::timestamptz, r.started_at), statement_timestamp(), g.outcome, g.ended_by,
+                g.reason, (g.measured->>'exit_code')::integer, (g.measured->>'signal')::integer, (g.measured->>'cpu_ms')::bigint,
+                (g.measured->>'max_rss_bytes')::bigint, (g.measured->>'output_bytes')::bigint,
+                (g.measured->>'output_dropped')::bigint, (g.measured->>'ran_ms')::bigint
+        )
+        SELECT array_agg(ROW(a.*)::farmhand.attempt_end) INTO attempts FROM again a;
+        PERFORM pg_notify('farmhand', json_build_object('due', a.run_id, 'job', a.job_id)::text) FROM unnest(attempts) a LIMIT 1;
+    END IF;
+    PERFORM farmhand.write_ends(ends, attempts, lets_go);
+    RETURN QUERY
+        SELECT e.run_id, e.attempt, e.fence, e.running_at, e.session, e.job_id, e.state FROM unnest(ends) e
+        UNION ALL
+        SELECT a.run_id, a.attempt, a.fence, a.address, a.session, a.job_id, NULL FROM unnest(attempts) a;
 END
 $$;

@@ -138,10 +138,10 @@ BEGIN
         UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, 'replace')
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
         RETURNING r.run_id, r.job_id, r.node, r.running_at
-    ), dropped AS (
-        DELETE FROM farmhand.run_live r
-        WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'due'))
-        RETURNING r AS run
+    ), ended AS MATERIALIZED (
+        SELECT count(*) FROM (SELECT array_agg(farmhand.ending(v.run, 'cancelled', 'replaced', 'schedule')) AS endings
+            FROM rival v WHERE (v.run).state = 'due' HAVING count(*) > 0) x
+        CROSS JOIN LATERAL farmhand.end_runs(x.endings, false)
     ), queue AS MATERIALIZED (
         -- Firings that wait behind others, on each node where it is a job of each.
         SELECT g.ordinality, CASE WHEN g.everywhere OR g.node IS NOT NULL THEN r.node ELSE '' END AS node,
@@ -214,16 +214,16 @@ BEGIN
         CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
             AS s(reason text, first timestamptz, last timestamptz, count bigint)
     ), written AS MATERIALIZED (
-        SELECT farmhand.write_ends((SELECT array_agg(e) FROM (
-            SELECT k FROM dropped d CROSS JOIN LATERAL farmhand.ended(d.run, 'cancelled', 'replaced', 'schedule') k
-            UNION ALL
-            SELECT jsonb_populate_record(
+        SELECT farmhand.write_ends((SELECT array_agg(
+            jsonb_populate_record(
                 farmhand.skipped(s.job_id, g.rev, of_kind, g.shards, s.node, s.first, s.last, s.count, s.reason,
                     coalesce(g.params, '{}'), g.parent_run, g.parents, coalesce(g.by_hand, false)),
                 jsonb_strip_nulls(jsonb_build_object('submitted_by', g.submitted_by, 'idempotency_key', g.idempotency_key,
-                    'run_id', CASE WHEN row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) = 1 AND NOT EXISTS (
-                        SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality) THEN g.first_run END)))
-            FROM skips s JOIN given g ON g.ordinality = s.ordinality) x(e)), lets_go => false)
+                    'run_id', CASE WHEN s.nth = 1 AND NOT EXISTS (
+                        SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality) THEN g.first_run END))))
+            FROM (SELECT s.*, row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) AS nth FROM skips s) s
+            JOIN given g ON g.ordinality = s.ordinality), lets_go => false)
+        FROM ended
     )
     SELECT g.job_id,
         coalesce(m.run_ids, '{}') AS run_ids,

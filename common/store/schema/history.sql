@@ -132,7 +132,7 @@ CREATE TYPE farmhand.run_end AS (
     ran_ms bigint
 );
 
--- The history row of a live run that ends. "ending" carries what the holder measured, by column name.
+-- The history row of a live run that ends. "ending" carries what the holder measured, and what folds, by column name.
 --
 -- A set of one row and without settings of its own, so that statements take it up as a part of themselves instead of
 -- calling it once per run. Everything in it is pg_catalog's, which is searched first.
@@ -144,26 +144,28 @@ SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due
     final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
     r.idempotency_key, r.submitted_by, r.parent_run,
     -- Who replaces a run asks for its end, also where it need not.
-    coalesce(r.cancel_by, CASE WHEN why = 'replaced' THEN 'replace' END), r.created_at, r.claimed_at,
+    coalesce(ending->>'cancel_by', r.cancel_by, CASE WHEN why = 'replaced' THEN 'replace' END), r.created_at, r.claimed_at,
     coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
     (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
     (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
-    (ending->>'output_dropped')::bigint, r.due_at, r.due_at, 1::bigint, r.key,
-    r.firing, r.parents, r.by_hand, (ending->>'ran_ms')::bigint
+    (ending->>'output_dropped')::bigint, coalesce((ending->>'first_due')::timestamptz, r.due_at), r.due_at,
+    coalesce((ending->>'count')::bigint, 1), r.key, r.firing, r.parents, r.by_hand, (ending->>'ran_ms')::bigint
 $$;
 
--- The row of an attempt that ends while its run goes on, as `ended` makes that of a run.
-CREATE FUNCTION farmhand.past(r farmhand.run_live, outcome text, why text, who text, ending jsonb DEFAULT '{}')
-RETURNS farmhand.attempt_end
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-SELECT r.run_id, r.job_id, r.attempt, r.running_at, r.session, r.fence, r.claimed_at,
-    coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(), outcome, who, why,
-    (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
-    (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
-    (ending->>'output_dropped')::bigint, (ending->>'ran_ms')::bigint
-$$;
+-- What is to become of an attempt, or of a run that waits, named by all that its row says of who holds it.
+CREATE TYPE farmhand.ending AS (
+    run_id bigint, attempt integer, fence bigint, address text, session bigint,
+    -- Its last state; "due": it goes on; "dropped": it was not due yet, and leaves no record.
+    state text, reason text, ended_by text,
+    -- What the holder measured, by column of run_history; and who asked for the end, and what folds into it.
+    measured jsonb,
+    -- How the attempt of a run that goes on has ended, what the run waits for, for how long, and as what it counts: "retry", "takeover".
+    outcome text, again text, delay_ms bigint, counts text
+);
+CREATE FUNCTION farmhand.ending(r farmhand.run_live, goes_to text, why text, who text, measured jsonb DEFAULT '{}', outcome text DEFAULT NULL,
+    again text DEFAULT NULL, delay_ms bigint DEFAULT NULL, counts text DEFAULT NULL) RETURNS farmhand.ending
+LANGUAGE sql IMMUTABLE
+RETURN ROW(r.run_id, r.attempt, r.fence, r.running_at, r.session, goes_to, why, who, measured, outcome, again, delay_ms, counts)::farmhand.ending;
 
 -- The history row of instants that make no run, from the first to the last of so many.
 CREATE FUNCTION farmhand.skipped(job text, rev bigint, kind text, instances integer, node text, first timestamptz, last timestamptz,

@@ -113,25 +113,6 @@ BEGIN
 END
 $$;
 
--- The first loss of a run.
-CREATE FUNCTION farmhand.tell_losses(ended farmhand.attempt_end[]) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, node, due_at)
-    SELECT e.job_id, 'lost', e.run_id, r.firing, e.attempt, 'lost', e.reason, e.address,
-        CASE WHEN isfinite(r.due_at) THEN r.due_at END
-    FROM unnest(ended) e
-    LEFT JOIN farmhand.run_live r ON r.run_id = e.run_id
-    WHERE e.outcome = 'lost'
-        AND EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = e.job_id)
-        AND NOT EXISTS (SELECT FROM farmhand.attempt a
-            WHERE a.run_id = e.run_id AND a.outcome = 'lost' AND a.attempt < e.attempt)
-    ORDER BY e.run_id;
-END
-$$;
-
 -- A run that takes longer than usual. It is told once per run, not again for later attempts.
 CREATE FUNCTION farmhand.tell_slow() RETURNS trigger
 LANGUAGE plpgsql

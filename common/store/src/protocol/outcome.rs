@@ -116,7 +116,7 @@ pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(Attempt, FinishRes
 
 async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let keys = records.iter().map(|r| r.key.clone()).collect();
-    write(db, stmt!("attempt_end", often), Wanted::Again, records, keys).await
+    write(db, stmt!("finish", often), Wanted::Again, records, keys).await
 }
 
 /// Why a holder gives a run back.
@@ -202,6 +202,14 @@ pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(Attempt, FinishResult)>
     end_attempts(db, &records).await
 }
 
+/// What the run has one more of after this attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Counts {
+    Retry,
+    Takeover,
+}
+
 #[derive(Debug, Serialize)]
 struct AttemptEnd {
     #[serde(flatten)]
@@ -209,8 +217,7 @@ struct AttemptEnd {
     outcome: AttemptOutcome,
     /// Whether `on_lost = "fail"` ends the run.
     ran: bool,
-    counts_retry: bool,
-    counts_takeover: bool,
+    counts: Option<Counts>,
     delay_ms: i64,
     exit_code: Option<i32>,
     signal: Option<i32>,
@@ -230,8 +237,7 @@ impl AttemptEnd {
             key: Key::new(of, &r.address, r.session),
             outcome: r.outcome,
             ran: false,
-            counts_retry: true,
-            counts_takeover: false,
+            counts: Some(Counts::Retry),
             delay_ms: millis(r.delay),
             exit_code: r.exit_code,
             signal: r.signal,
@@ -252,7 +258,7 @@ impl AttemptEnd {
         }
         Self {
             outcome: AttemptOutcome::Lost,
-            counts_takeover: true,
+            counts: Some(Counts::Takeover),
             reason: Some(l.why.as_str().to_owned()),
             ..released
         }
@@ -281,8 +287,7 @@ impl AttemptEnd {
             key,
             outcome,
             ran: why == Release::Drained,
-            counts_retry: false,
-            counts_takeover: false,
+            counts: None,
             delay_ms: 0,
             exit_code: None,
             signal: None,

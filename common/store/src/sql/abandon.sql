@@ -14,12 +14,6 @@ WITH chosen AS MATERIALIZED (
     WHERE r.state = 'due' AND r.node IS NOT NULL AND w.why IS NOT NULL
     ORDER BY r.run_id
     FOR UPDATE OF r SKIP LOCKED
-), gone AS (
-    DELETE FROM farmhand.run_live r USING chosen c WHERE r.run_id = (c.run).run_id
-    RETURNING c.run, c.final, c.why
-), written AS MATERIALIZED (
-    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone g
-        CROSS JOIN LATERAL farmhand.ended(g.run, g.final, g.why,
-            CASE g.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) k))
 )
-SELECT (g.run).run_id FROM gone g CROSS JOIN written
+SELECT e.run_id FROM farmhand.end_runs(ARRAY(
+    SELECT farmhand.ending(c.run, c.final, c.why, CASE c.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) FROM chosen c)) e

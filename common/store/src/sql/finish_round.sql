@@ -34,10 +34,6 @@ WITH given AS MATERIALIZED (
     -- Who pauses a job and cancels its round has it begin anew.
     DELETE FROM farmhand.progress p USING mine m JOIN loop j ON j.job_id = (m.run).job_id
     WHERE p.run_id = (m.run).run_id AND m.state = 'cancelled' AND j.paused AND (m.run).kind = 'continuous'
-), gone AS (
-    DELETE FROM farmhand.run_live r USING mine m
-    WHERE r.run_id = (m.run).run_id
-    RETURNING r.run_id
 ), folded AS (
     -- A round that was taken over keeps a record of its own. What the run says of the record before it is written by others, too: it goes only
     -- if it is a success of this very job and instance.
@@ -46,17 +42,14 @@ WITH given AS MATERIALIZED (
         AND h.run_id = (m.run).fold_run AND h.finished_at = (m.run).fold_at AND h.rev = (m.run).rev
         AND h.job_id = (m.run).job_id AND h.instance = (m.run).instance AND h.kind = 'continuous' AND h.state = 'succeeded'
     RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
-), written AS MATERIALIZED (
-    SELECT farmhand.write_ends((SELECT array_agg(p)
-        FROM gone o
-        JOIN mine m ON (m.run).run_id = o.run_id
-        LEFT JOIN folded f ON f.into_run = (m.run).run_id
-        CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
-        CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
-            ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p), lets_go => false)
+), ended AS MATERIALIZED (
+    SELECT e.* FROM farmhand.end_runs(ARRAY(
+        SELECT farmhand.ending(m.run, m.state, m.reason, 'holder', CASE WHEN f.run_id IS NULL THEN m.ending
+            ELSE m.ending || jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END)
+        FROM mine m LEFT JOIN folded f ON f.into_run = (m.run).run_id), lets_go => false) e
 ), made AS MATERIALIZED (
     -- Of the next rounds the farm is told nothing: mostly they stay where they were.
-    SELECT count(*) FROM written CROSS JOIN LATERAL farmhand.make_runs('rounds', ARRAY(
+    SELECT count(*) FROM (SELECT count(*) FROM ended) e CROSS JOIN LATERAL farmhand.make_runs('rounds', ARRAY(
         SELECT jsonb_populate_record(NULL::farmhand.want, jsonb_build_object('job_id', j.job_id, 'instance', (m.run).instance,
             'overlap', 'allow', 'late_ms', 0, 'due', jsonb_build_array(
                 statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond'),
@@ -76,9 +69,7 @@ WITH given AS MATERIALIZED (
 ), untasked AS (
     DELETE FROM farmhand.task t USING folded f WHERE t.run_id = f.run_id
 )
-SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
-    m.state AS ended
-FROM mine m CROSS JOIN made
+SELECT e.* FROM ended e CROSS JOIN made
 UNION ALL
 SELECT g.run_id, g.attempt, g.fence, g.address, g.session, '', NULL
 FROM given g WHERE NOT (SELECT e.open FROM farmhand.current_epoch e)

@@ -18,24 +18,13 @@ WITH held AS MATERIALIZED (
         AND (NOT $2 OR (SELECT e.open FROM farmhand.current_epoch e))
     ORDER BY r.run_id
     FOR UPDATE OF r SKIP LOCKED
-), gone AS (
-    DELETE FROM farmhand.run_live r USING held h WHERE r.run_id = (h.run).run_id AND h.goes_to <> 'due'
-    RETURNING h.run, h.goes_to, h.why
-), again AS (
-    -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
-    UPDATE farmhand.run_live r
-    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $2::int,
-        reason = $4
-    FROM held h WHERE r.run_id = (h.run).run_id AND h.goes_to = 'due'
-    RETURNING h.run
-), written AS MATERIALIZED (
-    SELECT farmhand.write_ends(
-        (SELECT array_agg(k) FROM gone g CROSS JOIN LATERAL farmhand.ended(g.run, g.goes_to, g.why, 'takeover') k),
-        (SELECT array_agg(farmhand.past(a.run, 'lost', CASE WHEN $2 THEN 'session ended' ELSE 'session closed' END, 'takeover'))
-            FROM again a))
+), ended AS MATERIALIZED (
+    SELECT count(*) FROM farmhand.end_runs(ARRAY(
+        SELECT farmhand.ending(h.run, h.goes_to, CASE WHEN h.goes_to <> 'due' THEN h.why
+                WHEN $2 THEN 'session ended' ELSE 'session closed' END, 'takeover', '{}', 'lost', $4,
+            counts => CASE WHEN $2 THEN 'takeover' END)
+        FROM held h))
 )
 SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at AS address, (h.run).session,
-    (h.run).fence, (h.run).takeovers + ($2 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to",
-    CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
-        json_build_object('due', (h.run).run_id, 'job', (h.run).job_id)::text)::text END AS note
-FROM held h CROSS JOIN written
+    (h.run).fence, (h.run).takeovers + ($2 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to"
+FROM held h CROSS JOIN ended

@@ -4,7 +4,7 @@ SELECT s.run_id, s.state, s.attempt, s.address, s.session,
             'attempt', o.attempt, 'fence', o.fence, 'address', o.address, 'session', o.session,
             'ended', o.ended)), '[]')
         FROM (SELECT h.attempt, h.fence, h.running_at AS address, h.session,
-                  -- As attempt_end ends a run that was to go on.
+                  -- As finish ends a run that was to go on.
                   CASE WHEN h.state IN ('cancelled', 'lost') OR h.reason = 'poison' THEN h.state END AS ended
               FROM farmhand.run_history h
               WHERE h.run_id = s.run_id AND h.ended_by = 'holder'

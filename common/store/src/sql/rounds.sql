@@ -12,14 +12,12 @@ WITH j AS MATERIALIZED (
     WHERE r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0
     ORDER BY r.run_id
     FOR UPDATE OF r
-), gone AS (
-    DELETE FROM farmhand.run_live r USING waiting w WHERE r.run_id = (w.run).run_id AND NOT w.wanted
-    RETURNING w.run, w.why
-), written AS MATERIALIZED (
+), ended AS MATERIALIZED (
     -- What waited for its time had not become due.
-    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone w
-        CROSS JOIN LATERAL farmhand.ended(w.run, 'skipped', w.why, 'schedule') k
-        WHERE (w.run).ready_at <= statement_timestamp()), lets_go => false)
+    SELECT count(*) FROM farmhand.end_runs(ARRAY(
+        SELECT farmhand.ending(w.run, CASE WHEN (w.run).ready_at <= statement_timestamp() THEN 'skipped' ELSE 'dropped' END,
+            w.why, 'schedule')
+        FROM waiting w WHERE NOT w.wanted), lets_go => false)
 ), renewed AS (
     -- A new revision need not wait for what an old one's failures earned.
     UPDATE farmhand.run_live r
@@ -29,4 +27,4 @@ WITH j AS MATERIALIZED (
     FROM waiting w JOIN j ON j.job_id = (w.run).job_id
     WHERE r.run_id = (w.run).run_id AND w.wanted AND (w.run).rev <> j.rev
 )
-SELECT farmhand.make_rounds($1) AS run_id FROM written
+SELECT farmhand.make_rounds($1) AS run_id FROM ended

@@ -4,17 +4,15 @@ WITH target AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id = ANY ($1) AND r.state = 'due' AND NOT (r.kind = 'continuous' AND r.attempt = 0)
     ORDER BY r.run_id FOR UPDATE
-), gone AS (
-    DELETE FROM farmhand.run_live r USING target t WHERE r.run_id = (t.run).run_id
-    RETURNING t.run
-), written AS MATERIALIZED (
-    SELECT farmhand.write_ends((SELECT array_agg(k) FROM gone g CROSS JOIN LATERAL farmhand.ended(
-        jsonb_populate_record(g.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'withdrawn', 'cancel') k), lets_go => false)
+), ended AS MATERIALIZED (
+    SELECT count(*) FROM farmhand.end_runs(ARRAY(
+        SELECT farmhand.ending(t.run, 'cancelled', 'withdrawn', 'cancel', jsonb_build_object('cancel_by', $2)) FROM target t),
+        lets_go => false)
 ), unheard AS (
     DELETE FROM farmhand.triggering t WHERE t.child = ANY ($1)
 )
 SELECT j.job_id, coalesce(w.runs, 0) AS withdrawn,
     (SELECT count(*) FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.state = 'running') AS running
-FROM unnest($1) j(job_id) CROSS JOIN written
+FROM unnest($1) j(job_id) CROSS JOIN ended
 LEFT JOIN (SELECT (t.run).job_id, count(*) AS runs FROM target t GROUP BY 1) w ON w.job_id = j.job_id
 ORDER BY j.job_id
