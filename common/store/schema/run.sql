@@ -74,24 +74,26 @@ CREATE FUNCTION farmhand.overlaps(r farmhand.run_live) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN r.kind <> 'continuous' AND NOT (r.kind = 'submitted' AND r.attempt = 0 AND r.ready_at > statement_timestamp());
 
-CREATE UNIQUE INDEX run_live_scheduled ON farmhand.run_live (job_id, due_at, instance, coalesce(node, ''))
-    WHERE kind = 'scheduled';
+-- The live runs of a job; and what has at most one of them: a row of a table, an instance of a continuous job, a place of an instant.
+-- One index for all, because each that a claim changes costs it. Runs of one job, or of one session, share their key, and each stays for
+-- a moment. Folding equal keys together costs the claims a tenth and saves nothing that lasts.
+CREATE UNIQUE INDEX run_live_job ON farmhand.run_live (job_id, (CASE WHEN key IS NOT NULL THEN 'k' || md5(key)
+    WHEN kind = 'continuous' THEN 'c' || instance::text
+    WHEN kind = 'scheduled' THEN 's' || extract(epoch FROM due_at AT TIME ZONE 'UTC')::text || ' ' || instance::text || ' ' || coalesce(node, '')
+    END)) WITH (deduplicate_items = off);
+-- Claims, in their order.
 CREATE INDEX run_live_claim ON farmhand.run_live (priority DESC, ready_at, run_id)
     WHERE state = 'due' AND gate IS NULL;
+-- What waits for other runs of its job: ends, firings.
 CREATE INDEX run_live_gated ON farmhand.run_live (job_id, run_id) WHERE gate = 'overlap';
-CREATE UNIQUE INDEX run_live_continuous ON farmhand.run_live (job_id, instance) WHERE kind = 'continuous';
-CREATE UNIQUE INDEX run_live_key ON farmhand.run_live (job_id, md5(key)) WHERE key IS NOT NULL;
+-- How a firing stands: ends of shards, triggers.
 CREATE INDEX run_live_firing ON farmhand.run_live (firing) WHERE firing IS NOT NULL;
-CREATE INDEX run_live_waits ON farmhand.run_live (job_id, rev, priority DESC, ready_at, run_id)
-    WHERE state = 'due' AND gate IN ('pool', 'lock', 'rate');
-CREATE INDEX run_live_uses ON farmhand.run_live (job_id, rev)
-    WHERE state = 'running' AND gate IN ('pool', 'lock', 'rate');
-
--- Runs of one job, or of one session, share their key, and each stays for a moment. Folding equal keys together costs the
--- claims a tenth and saves nothing that lasts.
+-- What waits for a pool, a lock or a rate, kind by kind in the order of claiming; and who holds some.
+CREATE INDEX run_live_waits ON farmhand.run_live (state, job_id, rev, priority DESC, ready_at, run_id)
+    WHERE gate IN ('pool', 'lock', 'rate');
+-- What a session holds: renewals, polls, takeovers, free slots.
 CREATE INDEX run_live_held ON farmhand.run_live (running_at, session) WITH (deduplicate_items = off)
     WHERE state = 'running';
-CREATE INDEX run_live_job ON farmhand.run_live (job_id) WITH (deduplicate_items = off);
 
 -- Submissions with a key, so that each makes its run once. Forgotten by their age.
 CREATE TABLE farmhand.submission (

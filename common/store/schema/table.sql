@@ -341,10 +341,11 @@ BEGIN
         RETURNING p.*
     ), last AS MATERIALIZED (
         SELECT DISTINCT ON (t.key) t.* FROM taken t ORDER BY t.key, t.run_id DESC, t.finished_at, t.attempt DESC
+    ), live AS MATERIALIZED (
+        SELECT r.key, r.run_id FROM farmhand.run_live r WHERE r.job_id = ANY (jobs) AND r.key IS NOT NULL
     ), own AS MATERIALIZED (
         SELECT l.* FROM last l
-        WHERE NOT EXISTS (SELECT FROM farmhand.run_live r
-                WHERE r.job_id = ANY (jobs) AND md5(r.key) = md5(l.key) AND r.key IS NOT NULL AND r.run_id > l.run_id)
+        WHERE NOT EXISTS (SELECT FROM live v WHERE v.key = l.key AND v.run_id > l.run_id)
             AND NOT EXISTS (SELECT FROM farmhand.run_history h
                 WHERE h.job_id = ANY (jobs) AND md5(h.key) = md5(l.key) AND h.key IS NOT NULL AND h.run_id > l.run_id
                     AND h.state <> 'skipped')
