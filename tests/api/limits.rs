@@ -130,7 +130,7 @@ async fn actions_that_wait_shut_nobody_out() {
     let cancel = async || f.post(&operator, &path, "").await.status;
     let waiting = async || {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-            AND query LIKE '%cancel_requested = true%' AND pid <> pg_backend_pid()";
+            AND query LIKE '%SET cancel_by%' AND pid <> pg_backend_pid()";
         admin.value::<i64>(sql).await
     };
     let asks = async {

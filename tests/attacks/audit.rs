@@ -30,8 +30,8 @@ async fn no_row_that_decides_what_runs_is_changed_without_a_trace() {
         ("UPDATE farmhand.job SET on_lost = 'fail'", "changed_job", "on_lost"),
         ("UPDATE farmhand.job SET next_run = '2099-01-01Z'", "changed_job", "next_run"),
         (
-            "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, submitted_by)
-                 SELECT 'j', 1, 'submitted', now(), now(), 'anna' FROM generate_series(1, 3)",
+            "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, made)
+                 SELECT 'j', 1, 'submitted', now(), now(), '{\"submitted_by\": \"anna\"}' FROM generate_series(1, 3)",
             "changed_run_live",
             "\"runs\": 3",
         ),
@@ -42,7 +42,7 @@ async fn no_row_that_decides_what_runs_is_changed_without_a_trace() {
             "INSERT INTO farmhand.run_history SELECT h.* FROM jsonb_populate_record(NULL::farmhand.run_live,
                  '{\"run_id\": 77, \"job_id\": \"j\", \"rev\": 1, \"kind\": \"submitted\", \"instance\": 0, \"instances\": 1,
                    \"due_at\": \"2026-01-01Z\", \"ready_at\": \"2026-01-01Z\", \"attempt\": 1, \"retries\": 0, \"takeovers\": 0,
-                   \"params\": {}, \"created_at\": \"2026-01-01Z\", \"by_hand\": false}') r,
+                   \"params\": {}, \"created_at\": \"2026-01-01Z\", \"made\": {}}') r,
                  LATERAL farmhand.ended(r, 'succeeded', 'x', 'holder') h",
             "changed_run_history",
             "succeeded",
@@ -127,7 +127,7 @@ async fn nobody_is_named_for_what_another_did() {
             "INSERT INTO farmhand.run_history SELECT h.* FROM jsonb_populate_record(NULL::farmhand.run_live,
                  '{\"run_id\": 77, \"job_id\": \"j\", \"rev\": 1, \"kind\": \"submitted\", \"instance\": 0, \"instances\": 1,
                    \"due_at\": \"2026-01-01Z\", \"ready_at\": \"2026-01-01Z\", \"attempt\": 1, \"retries\": 0, \"takeovers\": 0,
-                   \"params\": {}, \"created_at\": \"2026-01-01Z\", \"by_hand\": false, \"submitted_by\": \"anna\",
+                   \"params\": {}, \"created_at\": \"2026-01-01Z\", \"made\": {\"submitted_by\": \"anna\"},
                    \"cancel_by\": \"bob\"}') r,
                  LATERAL farmhand.ended(r, 'cancelled', 'cancelled', 'cancel') h",
             "changed_run_history",

@@ -53,9 +53,9 @@ async fn what_is_done_by_sql_is_in_the_audit_with_the_login_and_the_databases_ti
         ),
         (
             &a.operator,
-            "UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'bob'",
+            "UPDATE farmhand.run_live SET cancel_by = 'bob'",
             "changed_run_live",
-            "cancel_requested",
+            "cancel_by",
         ),
         (
             &a.operator,

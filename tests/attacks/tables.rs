@@ -19,7 +19,7 @@ const ATTACKS: &[(&str, bool, &str)] = &[
     ("read hashes of tokens", false, "SELECT hash FROM farmhand.api_token"),
     ("make a run of a job without a table", true, "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at) VALUES ('j', 1, 'submitted', now(), now())"),
     ("submit one", true, "SELECT farmhand.submit('j')"),
-    ("cancel runs", true, "UPDATE farmhand.run_live SET cancel_requested = true WHERE job_id = 'j'"),
+    ("cancel runs", true, "UPDATE farmhand.run_live SET cancel_by = 'x' WHERE job_id = 'j'"),
     ("end runs", true, "DELETE FROM farmhand.run_live WHERE job_id = 'j'"),
     ("pause a job", true, "UPDATE farmhand.job SET paused = false WHERE job_id = 'j'"),
     ("expire nodes", true, "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()"),
@@ -136,7 +136,7 @@ fn expected(code: impl Fn(bool) -> &'static str) -> BTreeSet<(String, String, St
 async fn code_of_a_tables_owner_has_the_rights_of_the_login_for_rows_and_no_others() {
     let a = attacked("farmhand_rows").await;
     assert_eq!(outcomes(&a, "farm_rows").await, expected(|_| "42501"));
-    let none = "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'j' AND cancel_requested";
+    let none = "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'j' AND cancel_by IS NOT NULL";
     let left: i64 = a.owner.query_one(none, &[]).await.expect(none).get(0);
     assert_eq!(left, 0);
 }

@@ -347,7 +347,7 @@ async fn a_retry_that_ended_its_run_says_so_when_it_is_repeated() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    let wanted = "UPDATE farmhand.run_live SET cancel_requested = true";
+    let wanted = "UPDATE farmhand.run_live SET cancel_by = 'x'";
     farm.exec(wanted).await;
     let again = failure(&me, &run, Duration::ZERO);
     for _reply_lost in 0..2 {

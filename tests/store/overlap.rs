@@ -171,7 +171,7 @@ async fn replace_leaves_alone_what_runs_on_a_node_that_gets_no_new_run() {
     assert_eq!(fired[0].cancelling, [on_b.run_id]);
     assert_eq!(fired[0].run_ids.len(), 1);
     by_hand(&farm, Overlap::Replace).await;
-    let told = "SELECT run_id FROM farmhand.run_live WHERE cancel_requested";
+    let told = "SELECT run_id FROM farmhand.run_live WHERE cancel_by IS NOT NULL";
     assert_eq!(farm.i64(told).await, on_b.run_id, "and not {}", on_a.run_id);
 }
 

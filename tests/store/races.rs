@@ -177,7 +177,7 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
     let run = farm.held_run(&me, "j", spec()).await;
     let asker = farm.test.client().await;
     asker
-        .exec("BEGIN; UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'ops'")
+        .exec("BEGIN; UPDATE farmhand.run_live SET cancel_by = 'ops'")
         .await;
     let (db, end) = (farm.db.clone(), success(&me, &run));
     let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });

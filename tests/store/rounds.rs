@@ -151,7 +151,7 @@ async fn a_round_that_names_a_record_of_another_job_or_instance_folds_nothing() 
     }
     for (job, instance) in [("other", 0), ("mine", 1)] {
         let point = format!(
-            "UPDATE farmhand.run_live r SET fold_run = h.run_id, fold_at = h.finished_at FROM farmhand.run_history h
+            "UPDATE farmhand.run_live r SET made = jsonb_build_object('fold_run', h.run_id, 'fold_at', h.finished_at) FROM farmhand.run_history h
              WHERE r.job_id = 'mine' AND r.instance = 0 AND h.job_id = '{job}' AND h.instance = {instance}"
         );
         farm.exec(&point).await;

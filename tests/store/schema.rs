@@ -278,3 +278,13 @@ async fn a_publication_of_all_tables_lets_deletes_and_updates_through() {
         .unwrap();
     farm.is("SELECT count(*) FROM farmhand.run_history", 1).await;
 }
+
+/// Each column is written by every claim, each index by every claim and end.
+#[tokio::test]
+async fn the_row_of_a_live_run_stays_lean() {
+    let farm = Farm::new().await;
+    let columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'farmhand.run_live'::regclass AND attnum > 0 AND NOT attisdropped";
+    assert!(farm.i64(columns).await <= 30);
+    let indexes = "SELECT count(*) FROM pg_index WHERE indrelid = 'farmhand.run_live'::regclass";
+    assert!(farm.i64(indexes).await <= 7);
+}

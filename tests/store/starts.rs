@@ -52,7 +52,7 @@ async fn ends_of_attempts_lock_what_counts_them_in_the_order_of_jobs() {
     let runs = claim(&farm.db, &me, 2, None).await.unwrap();
     farm.exec(
         "INSERT INTO farmhand.job_stat (job_id) VALUES ('a'), ('z');
-             UPDATE farmhand.run_live SET cancel_requested = true WHERE job_id = 'a'",
+             UPDATE farmhand.run_live SET cancel_by = 'x' WHERE job_id = 'a'",
     )
     .await;
     let (db, ends) = (

@@ -163,7 +163,7 @@ async fn a_submission_meets_no_rounds_of_a_continuous_job() {
         made.push(run.run_id);
     }
     let round = format!(
-        "SELECT count(*) FROM farmhand.run_live WHERE run_id = {} AND NOT cancel_requested",
+        "SELECT count(*) FROM farmhand.run_live WHERE run_id = {} AND cancel_by IS NULL",
         round.run_id
     );
     assert_eq!(farm.i64(&round).await, 1, "{made:?}");

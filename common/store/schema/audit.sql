@@ -101,7 +101,7 @@ AS $$
 BEGIN
     -- Who ended a run is not who made it.
     PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME,
-            CASE WHEN TG_TABLE_NAME = 'run_history' THEN min(m.cancel_by) WHEN TG_OP = 'INSERT' THEN min(m.submitted_by) END,
+            CASE WHEN TG_TABLE_NAME = 'run_history' THEN min(m.cancel_by) WHEN TG_OP = 'INSERT' THEN min(to_jsonb(m)->'made'->>'submitted_by') END,
             NULL, m.job_id, min(m.run_id),
             jsonb_build_object('op', lower(TG_OP), 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
         FROM made m GROUP BY m.job_id;
@@ -162,11 +162,11 @@ CREATE TRIGGER note_schedule AFTER UPDATE OF next_run, scheduled ON farmhand.job
     FOR EACH ROW WHEN ((NEW.next_run, NEW.scheduled) IS DISTINCT FROM (OLD.next_run, OLD.scheduled)
         AND NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
     EXECUTE FUNCTION farmhand.note_change('', 'next_run', 'scheduled');
-CREATE TRIGGER note_change AFTER UPDATE OF cancel_requested, job_id, rev, kind, instance, node, due_at, ready_at, priority,
+CREATE TRIGGER note_change AFTER UPDATE OF cancel_by, job_id, rev, kind, instance, node, due_at, ready_at, priority,
         placement, params, key ON farmhand.run_live
-    FOR EACH ROW WHEN (NEW.cancel_requested <> OLD.cancel_requested
+    FOR EACH ROW WHEN (OLD.cancel_by IS NULL AND NEW.cancel_by IS NOT NULL
         OR NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
-    EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_requested', 'cancel_by', 'job_id', 'rev', 'kind', 'instance',
+    EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_by', 'job_id', 'rev', 'kind', 'instance',
         'node', 'due_at', 'ready_at', 'priority', 'placement', 'params', 'key');
 CREATE TRIGGER note_removal AFTER DELETE ON farmhand.run_live REFERENCING OLD TABLE AS made
     FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))

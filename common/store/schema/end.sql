@@ -45,7 +45,7 @@ BEGIN
             'overlap', 'allow', 'due', jsonb_build_array(t.ready), 'late_ms', 0, 'retries', t.failures,
             'reason', CASE WHEN t.failures > 0 THEN 'backoff' END,
             -- Not every job begins with the same node.
-            'spread', CASE WHEN t.instances > 1 THEN hashtext(t.job_id) & 2147483647 END)) ORDER BY t.job_id, t.instance)
+            'made', CASE WHEN t.instances > 1 THEN jsonb_build_object('spread', hashtext(t.job_id) & 2147483647) END)) ORDER BY t.job_id, t.instance)
         INTO wants FROM timed t;
     IF wants IS NOT NULL THEN
         RETURN QUERY SELECT unnest(m.run_ids) FROM farmhand.make_runs('rounds', wants) m;

@@ -43,9 +43,9 @@ CREATE TYPE farmhand.want AS (
     overlap text,
     -- The number of the first run, whatever becomes of it.
     first_run bigint,
-    params jsonb, key text, parent_run bigint, parents jsonb, by_hand boolean, submitted_by text, idempotency_key text,
-    -- Of a round: how often in a row the rounds before it failed, why it waits, and as run_live has them.
-    retries integer, reason text, spread bigint, fold_run bigint, fold_at timestamptz
+    params jsonb, key text, made jsonb,
+    -- Of a round: how often in a row the rounds before it failed, and why it waits.
+    retries integer, reason text
 );
 
 -- What became of it: the runs, waiting ones included, why others were not made, and what is asked to end for them.
@@ -107,7 +107,7 @@ BEGIN
         HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT w.*, j.rev, j.priority, j.placement, j.on_lost, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms,
+        SELECT w.*, j.rev, j.priority, j.placement, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms,
             coalesce(w.instances, j.instances) AS shards, j.each_node AND w.node IS NULL AND w.instance IS NULL AS everywhere, m.making
         FROM unnest(wants) WITH ORDINALITY w
         JOIN farmhand.job j ON j.job_id = w.job_id
@@ -135,7 +135,7 @@ BEGIN
                 AND farmhand.is_in_the_way(r, p.at_node, of_kind, 'replace'))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
-        UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, 'replace')
+        UPDATE farmhand.run_live r SET cancel_by = coalesce(r.cancel_by, 'replace')
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
         RETURNING r.run_id, r.job_id, r.node, r.running_at
     ), ended AS MATERIALIZED (
@@ -164,9 +164,8 @@ BEGIN
     ), firing AS MATERIALIZED (
         -- With what its run is made of: looked up again for each, a set would be compared with itself several times.
         SELECT p.ordinality, p.job_id, p.rev, p.at_node, d.due_at, cardinality(p.due) AS instants, p.late_ms, p.rule, p.shards,
-            p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.on_lost, p.hard_ms, p.params, p.key,
-            p.parent_run, p.parents, p.by_hand, p.submitted_by, p.idempotency_key, p.retries, p.reason, p.spread, p.fold_run,
-            p.fold_at, p.gate,
+            p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.hard_ms, p.params, p.key,
+            p.made, p.retries, p.reason, p.gate,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
                  WHEN p.making <> 'run' THEN p.making
@@ -180,8 +179,7 @@ BEGIN
             WHERE f.says IN ('run', 'wait') AND (f.shards > 1 AND f.instance IS NULL OR f.everywhere)) f
     ), made AS (
         INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-            priority, placement, on_lost, overlap, hard_ms, params, parent_run, parents, firing, by_hand, submitted_by,
-            idempotency_key, key, retries, reason, spread, fold_run, fold_at)
+            priority, placement, overlap, hard_ms, params, firing, made, key, retries, reason)
         SELECT CASE WHEN s.firing IS NULL THEN coalesce(f.first_run, nextval('farmhand.run_id_seq'))
                 WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.at_node, i) = 1 THEN s.firing
                 ELSE nextval('farmhand.run_id_seq') END,
@@ -189,11 +187,9 @@ BEGIN
             -- Never ahead of now: whoever fires claims right afterwards.
             CASE WHEN f.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
                 least(f.due_at + f.late_ms * interval '1 millisecond', statement_timestamp())) END,
-            CASE f.says WHEN 'wait' THEN 'overlap' ELSE f.gate END, f.priority, f.placement, f.on_lost,
+            CASE f.says WHEN 'wait' THEN 'overlap' ELSE f.gate END, f.priority, f.placement,
             CASE WHEN f.instants > 1 AND f.rule = 'skip' THEN 'queue' ELSE f.rule END, f.hard_ms,
-            coalesce(f.params, '{}'), f.parent_run, f.parents, coalesce(s.firing, f.firing),
-            coalesce(f.by_hand, false), f.submitted_by, f.idempotency_key, f.key,
-            coalesce(f.retries, 0), f.reason, f.spread, f.fold_run, f.fold_at
+            coalesce(f.params, '{}'), coalesce(s.firing, f.firing), coalesce(f.made, '{}'), f.key, coalesce(f.retries, 0), f.reason
         FROM firing f
         LEFT JOIN several s ON s.ordinality = f.ordinality AND s.due_at = f.due_at
         CROSS JOIN LATERAL generate_series(coalesce(f.instance, 0), coalesce(f.instance, f.shards - 1)) i
@@ -217,10 +213,9 @@ BEGIN
         SELECT farmhand.write_ends((SELECT array_agg(
             jsonb_populate_record(
                 farmhand.skipped(s.job_id, g.rev, of_kind, g.shards, s.node, s.first, s.last, s.count, s.reason,
-                    coalesce(g.params, '{}'), g.parent_run, g.parents, coalesce(g.by_hand, false)),
-                jsonb_strip_nulls(jsonb_build_object('submitted_by', g.submitted_by, 'idempotency_key', g.idempotency_key,
-                    'run_id', CASE WHEN s.nth = 1 AND NOT EXISTS (
-                        SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality) THEN g.first_run END))))
+                    coalesce(g.params, '{}')),
+                coalesce(g.made, '{}') || jsonb_strip_nulls(jsonb_build_object('run_id', CASE WHEN s.nth = 1 AND NOT EXISTS (
+                    SELECT FROM firing f WHERE f.says IN ('run', 'wait') AND f.ordinality = s.ordinality) THEN g.first_run END))))
             FROM (SELECT s.*, row_number() OVER (PARTITION BY s.ordinality ORDER BY s.node) AS nth FROM skips s) s
             JOIN given g ON g.ordinality = s.ordinality), lets_go => false)
         FROM ended

@@ -53,11 +53,14 @@ CREATE TABLE farmhand.run_history (
     CHECK (params = '{}' OR farmhand.is_readable(params)),
     CHECK (parents IS NULL OR farmhand.is_readable(parents))
 ) PARTITION BY RANGE (finished_at);
+-- One run: what is shown of it, an end that is sent again, what retention drops with it.
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);
 -- Of a job the newest first: WHERE job_id >= x AND job_id <= x ORDER BY job_id, run_id DESC. Two indexes have the order of the number
 -- alone, and for a rare job the planner would walk the other one through the runs of all; no other has this order.
 CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);
+-- The runs of a row of a table: whether a newer one has its row, and its list.
 CREATE INDEX run_history_key ON farmhand.run_history (job_id, md5(key)) WHERE key IS NOT NULL;
+-- How a firing of several runs ended, and its list. Other ends do not write it.
 CREATE INDEX run_history_firing ON farmhand.run_history (firing) WHERE firing IS NOT NULL;
 
 -- By time: the lanes of nodes, and runs that ended within a stretch of time. Ends come in order, so it only grows at
@@ -142,14 +145,15 @@ LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due_at, r.ready_at,
     final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
-    r.idempotency_key, r.submitted_by, r.parent_run,
+    r.made->>'idempotency_key', r.made->>'submitted_by', (r.made->>'parent_run')::bigint,
     -- Who replaces a run asks for its end, also where it need not.
     coalesce(ending->>'cancel_by', r.cancel_by, CASE WHEN why = 'replaced' THEN 'replace' END), r.created_at, r.claimed_at,
     coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
     (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
     (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
     (ending->>'output_dropped')::bigint, coalesce((ending->>'first_due')::timestamptz, r.due_at), r.due_at,
-    coalesce((ending->>'count')::bigint, 1), r.key, r.firing, r.parents, r.by_hand, (ending->>'ran_ms')::bigint
+    coalesce((ending->>'count')::bigint, 1), r.key, r.firing,
+    r.made->'parents', r.made ? 'by_hand', (ending->>'ran_ms')::bigint
 $$;
 
 -- What is to become of an attempt, or of a run that waits, named by all that its row says of who holds it.
@@ -169,15 +173,14 @@ RETURN ROW(r.run_id, r.attempt, r.fence, r.running_at, r.session, goes_to, why, 
 
 -- The history row of instants that make no run, from the first to the last of so many.
 CREATE FUNCTION farmhand.skipped(job text, rev bigint, kind text, instances integer, node text, first timestamptz, last timestamptz,
-    count bigint, why text, params jsonb DEFAULT '{}', parent_run bigint DEFAULT NULL, parents jsonb DEFAULT NULL,
-    by_hand boolean DEFAULT false) RETURNS farmhand.run_end
+    count bigint, why text, params jsonb DEFAULT '{}') RETURNS farmhand.run_end
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT nextval('farmhand.run_id_seq'), job, rev, kind, 0, instances, node, first, first, 'skipped', why, 'schedule', NULL::text, NULL::bigint,
-    0, NULL::bigint, 0, 0, params, NULL::text, NULL::text, parent_run, NULL::text, statement_timestamp(), NULL::timestamptz,
+    0, NULL::bigint, 0, 0, params, NULL::text, NULL::text, NULL::bigint, NULL::text, statement_timestamp(), NULL::timestamptz,
     NULL::timestamptz, statement_timestamp(), NULL::integer, NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-    first, last, count, NULL::text, NULL::bigint, parents, by_hand, NULL::bigint
+    first, last, count, NULL::text, NULL::bigint, NULL::jsonb, false, NULL::bigint
 $$;
 
 -- How long an attempt ran, in milliseconds: as its node measured it, and only where no node did, until its end was written down.

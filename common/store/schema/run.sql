@@ -29,33 +29,25 @@ CREATE TABLE farmhand.run_live (
     takeovers integer NOT NULL DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
     placement jsonb[],
-    on_lost text NOT NULL DEFAULT 'rerun' CHECK (on_lost IN ('rerun', 'fail')),
     overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
     hard_ms bigint,
     params jsonb NOT NULL DEFAULT '{}',
-    idempotency_key text,
-    submitted_by text,
-    parent_run bigint,
+    -- What is known when it is made and is nobody's condition: `submitted_by`, `idempotency_key`; `parent_run`, the run that triggered or is
+    -- repeated by it; `parents`, of a triggered run the run of each parent that it follows, by the parent's name; `by_hand`: its instant
+    -- is of no schedule, somebody submitted it, or the run that triggered it. Of a round `fold_run` and `fold_at`, the record of the
+    -- success before, into which a success of this round folds, and its place in the history; and of the first rounds of a continuous
+    -- job, which are left to the nodes in turn for three seconds, `spread`: with which node that begins, as the firing says for shards.
+    made jsonb NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     claimed_at timestamptz,
     started_at timestamptz,
-    cancel_requested boolean NOT NULL DEFAULT false,
+    -- Who asked for its end.
     cancel_by text,
-    -- The record of the success before, into which a success of this round folds, and its place in the history.
-    fold_run bigint,
-    fold_at timestamptz,
     -- Of a row of a user's table, as text. A row has at most one run that has not ended.
     key text,
     -- The first run of several that were made together; NULL for a run that was made alone.
     -- Claims reckon with it.
     firing bigint CHECK (firing BETWEEN 1 AND 4611686018427387903),
-    -- Of a triggered run, the run of each parent that it follows, by the parent's name.
-    parents jsonb,
-    -- Its instant is of no schedule: somebody submitted it, or the run that triggered it.
-    by_hand boolean NOT NULL DEFAULT false,
-    -- The first rounds of a continuous job are left to the nodes in turn for three seconds, as shards are: a number that
-    -- says with which node that begins, as the firing does for shards. NULL: the round is anybody's.
-    spread bigint CHECK (spread BETWEEN 0 AND 2147483647),
     CHECK ((state = 'running') = (running_at IS NOT NULL)),
     CHECK ((state = 'running') = (session IS NOT NULL)),
     CHECK (state = 'due' OR (attempt > 0 AND fence IS NOT NULL AND claimed_at IS NOT NULL)),
@@ -64,7 +56,10 @@ CREATE TABLE farmhand.run_live (
     CHECK (kind <> 'table' OR key IS NOT NULL),
     -- As of a definition (job.sql): else one run would keep agents from all others.
     CHECK (params = '{}' OR farmhand.is_readable(params)),
-    CHECK (parents IS NULL OR farmhand.is_readable(parents))
+    CHECK (made = '{}' OR farmhand.is_readable(made)),
+    -- What is no number there would fail the claims, ends and readings of all.
+    CHECK (coalesce((made->>'spread')::bigint, 0) BETWEEN 0 AND 2147483647 AND coalesce((made->>'parent_run')::bigint, 0) >= 0
+        AND coalesce((made->>'fold_run')::bigint, 0) >= 0 AND coalesce((made->>'fold_at')::timestamptz, 'infinity') > '-infinity')
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
 

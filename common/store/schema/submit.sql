@@ -168,8 +168,8 @@ BEGIN
     SELECT m.run_ids, m.skipped INTO STRICT made
         FROM farmhand.make_runs('submit', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
             'job_id', submit_run.job_id, 'due', jsonb_build_array(due), 'late_ms', 0, 'overlap', coalesce(submit_run.overlap, 'allow'),
-            'first_run', run_id, 'params', submit_run.params, 'by_hand', true, 'submitted_by', coalesce(by_whom, session_user),
-            'idempotency_key', submit_run.idempotency_key))]) m;
+            'first_run', run_id, 'params', submit_run.params, 'made', jsonb_strip_nulls(jsonb_build_object('by_hand', true,
+                'submitted_by', coalesce(by_whom, session_user), 'idempotency_key', submit_run.idempotency_key))))]) m;
     IF made.skipped @> '[{"reason": "no_node"}]' THEN
         RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit_run.job_id
             USING ERRCODE = '55000';

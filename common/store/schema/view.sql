@@ -7,12 +7,12 @@ SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
         WHEN gate IN ('pool', 'lock', 'rate') THEN coalesce(CASE WHEN ready_at <= statement_timestamp()
             THEN farmhand.waits_for(job_id, rev, node, run_id, priority, ready_at) END, reason)
         ELSE coalesce(reason, gate) END AS reason,
-    params, idempotency_key, submitted_by, parent_run,
-    cancel_requested, created_at, claimed_at, started_at, NULL::timestamptz AS finished_at,
+    params, made->>'idempotency_key' AS idempotency_key, made->>'submitted_by' AS submitted_by, (made->>'parent_run')::bigint AS parent_run,
+    cancel_by IS NOT NULL AS cancel_requested, created_at, claimed_at, started_at, NULL::timestamptz AS finished_at,
     NULL::integer AS exit_code, NULL::integer AS signal, NULL::bigint AS cpu_ms,
     NULL::bigint AS max_rss_bytes, NULL::bigint AS output_bytes, NULL::bigint AS output_dropped,
     due_at AS first_due, due_at AS last_due, 1::bigint AS count, key,
-    firing, parents, by_hand, NULL::bigint AS ran_ms
+    firing, made->'parents' AS parents, made ? 'by_hand' AS by_hand, NULL::bigint AS ran_ms
 FROM farmhand.run_live
 UNION ALL
 SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,

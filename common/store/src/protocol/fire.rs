@@ -47,9 +47,16 @@ pub(super) struct Want<'a> {
     /// The only node that may have it.
     pub(super) node: Option<&'a str>,
     pub(super) params: Option<&'a Map<String, Value>>,
-    pub(super) parent_run: Option<i64>,
-    pub(super) parents: Option<&'a Map<String, Value>>,
-    pub(super) by_hand: bool,
+    pub(super) made: Option<Made<'a>>,
+}
+
+/// What is kept of how a run was made.
+#[derive(Debug, Serialize)]
+pub(super) struct Made<'a> {
+    pub(super) parent_run: i64,
+    pub(super) parents: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by_hand: Option<bool>,
 }
 
 /// Neighbouring instants without a run, and why.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_postgres::types::{Json, Type};
 
-use super::fire::{Fired, Want, make};
+use super::fire::{Fired, Made, Want, make};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::explain::{TriggerWait, Triggering};
@@ -101,9 +101,11 @@ async fn rounds(tx: &mut Transaction, names: &[String], all: &mut Vec<Fired>) ->
         let wants: Vec<Want<'_>> = (firings.iter())
             .map(|firing| Want {
                 params: Some(&firing.params),
-                parent_run: Some(firing.parent_run),
-                parents: Some(&firing.parents),
-                by_hand: firing.by_hand,
+                made: Some(Made {
+                    parent_run: firing.parent_run,
+                    parents: &firing.parents,
+                    by_hand: firing.by_hand.then_some(true),
+                }),
                 ..Want::one(&firing.job_id, firing.due_at, firing.skip.as_deref())
             })
             .collect();

@@ -14,7 +14,7 @@ WITH wanted AS MATERIALIZED (
 ), made AS MATERIALIZED (
     SELECT m.run_ids, m.skipped, w.due
     FROM wanted w CROSS JOIN LATERAL farmhand.make_runs('backfill', ARRAY[jsonb_populate_record(NULL::farmhand.want,
-        jsonb_build_object('job_id', $1::text, 'due', coalesce(w.due, '{}'), 'overlap', 'queue', 'submitted_by', $3::text))]) m
+        jsonb_build_object('job_id', $1::text, 'due', coalesce(w.due, '{}'), 'overlap', 'queue', 'made', jsonb_build_object('submitted_by', $3::text)))]) m
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
     SELECT statement_timestamp(), 'backfill', 'info', $1, jsonb_build_object('by', $3::text, 'runs', cardinality(m.run_ids),

@@ -6,7 +6,7 @@ WITH target AS MATERIALIZED (
         SELECT farmhand.ending(t.run, 'cancelled', 'cancelled', 'cancel', jsonb_build_object('cancel_by', $2))
         FROM target t WHERE (t.run).state = 'due'))
 ), asked AS (
-    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, $2)
+    UPDATE farmhand.run_live r SET cancel_by = coalesce(r.cancel_by, $2)
     FROM target t WHERE r.run_id = (t.run).run_id AND (t.run).state = 'running'
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, detail)

@@ -36,12 +36,12 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
                 OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))
             AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> ANY (r.placement))
-            AND (r.instances = 1 OR coalesce(r.firing, r.spread) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
+            AND (r.instances = 1 OR coalesce(r.firing, (r.made->>'spread')::bigint) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
                 -- Without labels the nodes are counted once, with labels for each shard.
                 OR CASE WHEN r.placement IS NULL
-                    THEN mod(r.instance + coalesce(r.firing, r.spread), ((SELECT farmhand.turn($1)))[2])
+                    THEN mod(r.instance + coalesce(r.firing, (r.made->>'spread')::bigint), ((SELECT farmhand.turn($1)))[2])
                         = ((SELECT farmhand.turn($1)))[1]
-                    ELSE mod(r.instance + coalesce(r.firing, r.spread), (farmhand.turn($1, r.placement))[2])
+                    ELSE mod(r.instance + coalesce(r.firing, (r.made->>'spread')::bigint), (farmhand.turn($1, r.placement))[2])
                         = (farmhand.turn($1, r.placement))[1] END)
         ORDER BY r.priority DESC, r.ready_at, r.run_id
         LIMIT $4
@@ -67,7 +67,7 @@ WITH RECURSIVE me AS MATERIALIZED (
         WHERE v.job_id = d.job_id AND v.rev = d.rev LIMIT 1) v
 )
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.node, w.due_at, w.ready_at, w.attempt, w.fence,
-    w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
+    w.retries, w.takeovers, w.priority, w.params, (w.made->>'parent_run')::bigint AS parent_run, w.made->'parents' AS parents, w.firing, w.reason, w.claimed_at, w.key,
     CASE WHEN v.run_id = w.run_id THEN v.spec END AS spec,
     (SELECT p.checkpoint FROM farmhand.progress p WHERE p.run_id = w.run_id) AS checkpoint,
     CASE WHEN v.is_stream THEN farmhand.stream_items(w.run_id) END AS items,

@@ -21,7 +21,8 @@ SELECT e.* FROM farmhand.end_runs(ARRAY(
     FROM given g
     -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
     CROSS JOIN LATERAL (
-        SELECT farmhand.goes_to(r.cancel_requested, r.on_lost, g.ran, r.takeovers, g.counts = 'takeover') AS goes_to
-        FROM farmhand.run_live r WHERE r.run_id = g.run_id LIMIT 1 FOR UPDATE
+        SELECT farmhand.goes_to(r.cancel_by IS NOT NULL, v.spec->>'on_lost', g.ran, r.takeovers, g.counts = 'takeover') AS goes_to
+        FROM farmhand.run_live r LEFT JOIN farmhand.job_revision v ON v.job_id = r.job_id AND v.rev = r.rev
+        WHERE r.run_id = g.run_id LIMIT 1 FOR UPDATE OF r
     ) l
     WHERE g.state IS NULL)) e

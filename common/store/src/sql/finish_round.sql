@@ -39,7 +39,7 @@ WITH given AS MATERIALIZED (
     -- if it is a success of this very job and instance.
     DELETE FROM farmhand.run_history h USING mine m
     WHERE (m.run).kind = 'continuous' AND m.state = 'succeeded' AND (m.run).attempt = 1
-        AND h.run_id = (m.run).fold_run AND h.finished_at = (m.run).fold_at AND h.rev = (m.run).rev
+        AND h.run_id = ((m.run).made->>'fold_run')::bigint AND h.finished_at = ((m.run).made->>'fold_at')::timestamptz AND h.rev = (m.run).rev
         AND h.job_id = (m.run).job_id AND h.instance = (m.run).instance AND h.kind = 'continuous' AND h.state = 'succeeded'
     RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
 ), ended AS MATERIALIZED (
@@ -55,7 +55,7 @@ WITH given AS MATERIALIZED (
                 statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond'),
             'reason', CASE WHEN b.bad THEN 'backoff' WHEN m.again_ms > 0 THEN 'idle' END,
             'retries', CASE WHEN b.bad THEN (m.run).retries + 1 END,
-            'fold_run', CASE WHEN b.folds THEN (m.run).run_id END, 'fold_at', CASE WHEN b.folds THEN statement_timestamp() END))
+            'made', CASE WHEN b.folds THEN jsonb_build_object('fold_run', (m.run).run_id, 'fold_at', statement_timestamp()) END))
         FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
         CROSS JOIN LATERAL (SELECT m.state IN ('failed', 'timed_out') AS bad,
             m.state = 'succeeded' AND (m.run).attempt = 1 AS folds) b

@@ -5,12 +5,13 @@
 WITH held AS MATERIALIZED (
     SELECT r AS run,
         -- Of what its holder has not started ($5) nothing has run.
-        farmhand.goes_to(r.cancel_requested, r.on_lost, r.run_id <> ALL ($5), r.takeovers, $2) AS goes_to,
-        CASE WHEN r.cancel_requested THEN 'cancelled'
-             WHEN r.on_lost = 'fail' THEN CASE WHEN $2 THEN 'holder lost' ELSE 'session closed' END
+        farmhand.goes_to(r.cancel_by IS NOT NULL, v.spec->>'on_lost', r.run_id <> ALL ($5), r.takeovers, $2) AS goes_to,
+        CASE WHEN r.cancel_by IS NOT NULL THEN 'cancelled'
+             WHEN v.spec->>'on_lost' = 'fail' THEN CASE WHEN $2 THEN 'holder lost' ELSE 'session closed' END
              ELSE 'poison' END AS why
     FROM farmhand.run_live r
     JOIN farmhand.node n ON n.address = r.running_at
+    LEFT JOIN farmhand.job_revision v ON v.job_id = r.job_id AND v.rev = r.rev
     WHERE r.state = 'running' AND r.session < n.session
         AND ($1::text IS NULL OR r.running_at = $1)
         AND ($3::bigint IS NULL OR r.session = $3)

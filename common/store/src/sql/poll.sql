@@ -52,7 +52,7 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', r.run_id, 'attempt', r.attempt, 'by', r.cancel_by)),
             '[]')
         FROM farmhand.run_live r
-        WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_requested) AS cancels,
+        WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_by IS NOT NULL) AS cancels,
     EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp())
         OR EXISTS (SELECT FROM farmhand.pending p WHERE p.look_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,

@@ -14,7 +14,7 @@ WITH kept AS (
 SELECT p.address, p.session, n.open AND n.session = p.session AS open,
     CASE WHEN n.session = p.session THEN farmhand.shown_state(n) ELSE 'closed' END AS state, n.lease_until, n.ttl_ms,
     (SELECT coalesce(jsonb_agg(to_jsonb(h) ORDER BY h.run_id), '[]') FROM (
-        SELECT r.run_id, r.job_id, r.attempt, r.fence, r.claimed_at, r.cancel_requested FROM farmhand.run_live r
+        SELECT r.run_id, r.job_id, r.attempt, r.fence, r.claimed_at, r.cancel_by IS NOT NULL AS cancel_requested FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = p.address AND r.session = p.session
         ORDER BY r.run_id LIMIT 200) h) AS runs
 FROM page p JOIN farmhand.node n ON n.address = p.address

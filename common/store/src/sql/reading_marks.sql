@@ -8,7 +8,7 @@ SELECT (SELECT s.seq FROM farmhand.job_seq s) AS jobs,
         FROM farmhand.node n) AS nodes,
     (SELECT h.finished_at FROM farmhand.run_history h ORDER BY h.finished_at DESC LIMIT 1) AS ended_at,
     (SELECT coalesce(jsonb_agg(to_jsonb(l)), '[]') FROM (
-        SELECT r.run_id, r.attempt, r.started_at IS NOT NULL AS started, r.cancel_requested AS cancelling
+        SELECT r.run_id, r.attempt, r.started_at IS NOT NULL AS started, r.cancel_by IS NOT NULL AS cancelling
         FROM farmhand.run_live r WHERE r.state = 'running' LIMIT 2000) l) AS live,
     ARRAY(SELECT h.run_id FROM farmhand.run_history h
         WHERE h.finished_at > coalesce($1, statement_timestamp()) - interval '5 seconds'

@@ -12,7 +12,7 @@ SELECT p.address, p.name, p.session, p.open, p.is AS state, p.lease_until, p.ttl
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = p.address AND r.session < p.session LIMIT 1000) h) AS held,
     (SELECT coalesce(jsonb_agg(to_jsonb(h) ORDER BY h.claimed_at, h.run_id), '[]') FROM (
-        SELECT r.run_id, r.job_id, r.attempt, r.fence, r.claimed_at, r.cancel_requested FROM farmhand.run_live r
+        SELECT r.run_id, r.job_id, r.attempt, r.fence, r.claimed_at, r.cancel_by IS NOT NULL AS cancel_requested FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = p.address
         ORDER BY r.claimed_at, r.run_id LIMIT 50) h) AS runs
 FROM page p

@@ -19,7 +19,7 @@ WITH recorded AS (
 )
 SELECT me.renewals, me.cordoned, me.draining, me.drain_until, clock_timestamp() AS db_now, (SELECT to_jsonb(d) || coalesce((SELECT to_jsonb(b) FROM advanced b), '{}') FROM farmhand.database d) AS database,
     (SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'run_id', r.run_id, 'attempt', r.attempt, 'fence', r.fence, 'cancel', r.cancel_requested)), '[]')
+            'run_id', r.run_id, 'attempt', r.attempt, 'fence', r.fence, 'cancel', r.cancel_by IS NOT NULL)), '[]')
         FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2) AS held
 FROM me

@@ -30,7 +30,8 @@ WITH old AS MATERIALIZED (
                 THEN farmhand.check_params(f.job_id, f.declared, f.params) ELSE true END OFFSET 0) f
     CROSS JOIN LATERAL farmhand.make_runs('replay', ARRAY[jsonb_populate_record(NULL::farmhand.want, jsonb_build_object(
         'job_id', f.job_id, 'due', jsonb_build_array(f.due_at), 'node', f.node, 'instance', f.instance, 'instances', f.instances,
-        'overlap', 'allow', 'params', f.params, 'parent_run', f.run_id, 'by_hand', true, 'submitted_by', $2::text))]) m
+        'overlap', 'allow', 'params', f.params, 'made', jsonb_build_object(
+            'parent_run', f.run_id, 'by_hand', true, 'submitted_by', $2::text)))]) m
 ), put AS (
     INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
     SELECT m.run_id, c.item, 'waiting', $1, 0, 0, c.line, statement_timestamp() FROM made m CROSS JOIN chosen c

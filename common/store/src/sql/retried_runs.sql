@@ -5,7 +5,7 @@ WITH old AS MATERIALIZED (
         CASE WHEN h.parents IS NULL THEN h.run_id ELSE h.parent_run END AS named
     FROM farmhand.run_history h WHERE h.run_id = ANY ($1)
 ), again AS MATERIALIZED (
-    SELECT r.run_id, r.job_id, r.instance, r.node, r.parents, r.parent_run
+    SELECT r.run_id, r.job_id, r.instance, r.node, r.made->'parents' AS parents, (r.made->>'parent_run')::bigint AS parent_run
     FROM farmhand.run_live r
     WHERE r.kind = 'retry' AND r.job_id = ANY (ARRAY(SELECT o.job_id FROM old o))
     UNION ALL

@@ -17,8 +17,10 @@ WITH old AS (
         -- One of many ($5) goes through the rule of its job, as a backfill does. Rows of a table have no such rule.
         'overlap', CASE WHEN $5 AND o.rule <> 'allow' AND o.key IS NULL THEN 'queue' ELSE 'allow' END,
         -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
-        'parent_run', CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, 'parents', o.parents, 'firing', o.firing,
-        'params', o.params, 'key', o.key, 'by_hand', o.by_hand, 'submitted_by', $2::text))]) m
+        'made', (CASE WHEN o.parents IS NULL THEN jsonb_build_object('parent_run', o.run_id)
+            ELSE jsonb_build_object('parent_run', o.parent_run, 'parents', o.parents) END)
+            || CASE WHEN o.by_hand THEN '{"by_hand": true}' ELSE '{}' END::jsonb || jsonb_build_object('submitted_by', $2::text),
+        'firing', o.firing, 'params', o.params, 'key', o.key))]) m
     -- None where the row of a table has another run.
     WHERE m.run_ids <> '{}'
 ), put AS (

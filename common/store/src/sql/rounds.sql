@@ -23,7 +23,7 @@ WITH j AS MATERIALIZED (
     UPDATE farmhand.run_live r
     SET rev = j.rev, gate = (SELECT n.gate FROM farmhand.need n WHERE n.job_id = j.job_id AND n.rev = j.rev), instances = j.instances, due_at = least(r.due_at, statement_timestamp()),
         ready_at = least(r.ready_at, statement_timestamp()), reason = NULL, retries = 0, priority = j.priority,
-        placement = j.placement, on_lost = j.on_lost, hard_ms = j.hard_ms
+        placement = j.placement, hard_ms = j.hard_ms
     FROM waiting w JOIN j ON j.job_id = (w.run).job_id
     WHERE r.run_id = (w.run).run_id AND w.wanted AND (w.run).rev <> j.rev
 )
