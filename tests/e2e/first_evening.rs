@@ -200,11 +200,22 @@ async fn forty_hosts_crontabs_and_fifteen_timers_come_from_a_repository_through_
         "something was executed"
     );
     let log = farm.dir().join("journal");
-    let mut text = journal(&farm, &user, &beat).await;
-    std::fs::write(&log, &text).unwrap();
     let verify = ["import", "verify", "--log", &log.display().to_string()];
-    let told = farm.ok(&verify);
-    assert!(told.contains("Safe to switch"), "{told}");
+    // The ends of a log are not compared: it has to be some seconds long.
+    let compared = farm.eventually(
+        "a log that can be compared",
+        Duration::from_secs(60),
+        async || {
+            let text = journal(&farm, &user, &beat).await;
+            std::fs::write(&log, &text).unwrap();
+            let told = farm.farmhand(&verify);
+            match told.status.success() && String::from_utf8_lossy(&told.stdout).contains("Safe to switch") {
+                true => Ok(text),
+                false => Err(format!("{told:?}")),
+            }
+        },
+    );
+    let mut text = compared.await;
     let last = text
         .lines()
         .last()

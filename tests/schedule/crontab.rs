@@ -18,6 +18,7 @@ pub(super) fn file(name: &str, text: &str, owner: Owner) -> File {
         owner,
         place: Place::Any,
         notes: Vec::new(),
+        seconds: false,
     }
 }
 

@@ -51,7 +51,7 @@ fn a_crontabs_passwords_are_in_the_store_and_nowhere_else() {
     for shell in ["", "SHELL=/bin/bash\n", "PATH=/nowhere\n"] {
         let text = format!(
             "{shell}# the old one was geheim\nDB_PASSWORD=geheim $1 \"it's\"\nDSN=user=x password=geheim $1 \"it's\"\nA_TOKEN=abc\n\
-             0 1 * * * echo \"$DB_PASSWORD|$DSN|$A_TOKEN\"\n0 2 * * * echo two\n"
+             0 1 * * * echo \"$DB_PASSWORD|$DSN|$A_TOKEN\"\n0 2 * * * echo \"two${{DB_PASSWORD:+}}${{DSN:+}}\"\n"
         );
         let files = [crontab::file("tab", &text, Owner::User(None))];
         let import = crontab::imported(&files);

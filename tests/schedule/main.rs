@@ -3,6 +3,7 @@
 mod calendar;
 mod crontab;
 mod crontab_beside;
+mod crontab_dialects;
 mod crontab_hosts;
 mod crontab_rules;
 mod describe;

@@ -23,6 +23,7 @@ pub fn run(data: &[u8]) {
                 .clone(),
             place: Place::Any,
             notes: Vec::new(),
+            seconds: false,
         })
         .collect();
     let home = |user: &str| (user != "nobody").then(|| format!("/home/{user}"));
@@ -42,7 +43,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(jobs.len(), made.jobs.len(), "{}", made.toml);
     let mut tasks = Vec::new();
     for file in &files {
-        for line in parse(&file.text, file.owner == Owner::System) {
+        for line in parse(&file.text, file.owner == Owner::System, false) {
             match line {
                 Line::Task(task) => tasks.push(task),
                 Line::Invalid(bad) => {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use farmhand_core::definition::NODE_LABEL;
 
-use super::file::{File, Owner, Place};
-use super::line::{Line, Task, expression, parse};
+use super::file::{File, Place};
+use super::line::{Line, Task, expression};
 use super::merge::{Times, hosts, locks};
 use super::shell;
 use super::state::{FirstHosts, State};
@@ -41,6 +41,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let (mut times, mut said) = (Times::default(), FirstHosts::new());
     for file in files {
         let mut state = State::new(file, machine, &locks, &mut said);
+        let mut ids = BTreeMap::new();
         let before = pieces.len();
         pieces.push(Piece::File(file.name.clone()));
         for note in &file.notes {
@@ -53,7 +54,8 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 "the last line has no line end; cron would ignore or refuse it, it is imported all the same",
             );
         }
-        let lines = parse(&file.text, file.owner == Owner::System);
+        let lines = file.lines();
+        state.find_secrets(&lines);
         for ((number, line), source) in (1..).zip(lines).zip(file.text.lines()) {
             match line {
                 Line::Blank => pieces.push(Piece::Blank),
@@ -105,7 +107,14 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     });
                     let guarded = shell::guarded(&task.command);
                     let program = guarded.as_ref().map_or(&task.command, |guard| &guard.command);
-                    let name = names.give(file.stem(), program, only);
+                    let name = match (&task.dialect.name, only) {
+                        (Some(name), None) => names.unique(name),
+                        (Some(name), Some(only)) => names.unique(&format!("{name}-{only}")),
+                        (None, only) => names.give(file.stem(), program, only),
+                    };
+                    ids.extend(task.dialect.id.clone().map(|id| (id, name.clone())));
+                    let waits = task.dialect.waits.iter().filter_map(|id| ids.get(id));
+                    let waits: Vec<String> = waits.cloned().collect();
                     jobs.push(Imported {
                         name: name.clone(),
                         file: file.name.clone(),
@@ -116,7 +125,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         never: task.never,
                         nodes: nodes.clone(),
                     });
-                    let draft = state.draft(number, name, task, source, &nodes, &mut store);
+                    let draft = state.draft(number, name, task, source, (&nodes, &waits), &mut store);
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
             }
@@ -124,6 +133,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         state.tell_ignored();
         state.tell_userless();
         state.tell_homeless();
+        state.tell_secretless();
         reports.push(state.report);
         // Nothing in it that other hosts' files do not have.
         if !pieces[before + 1..]
@@ -152,10 +162,13 @@ impl State<'_> {
         name: String,
         task: Task,
         source: &str,
-        nodes: &[String],
+        (nodes, waits): (&[String], &[String]),
         store: &mut Store,
     ) -> Draft {
         let user = self.user(&task);
+        for note in &task.dialect.notes {
+            self.note(line, note);
+        }
         if let Some(group) = &task.group {
             let text = format!(
                 "`{group}` after the user is not carried over: a job runs with all of its user's groups"
@@ -191,16 +204,27 @@ impl State<'_> {
             self.homeless.push((name.clone(), user.clone()));
         }
         let (command, overlap) = self.unwrapped(line, &name, task.command);
+        let overlap = overlap.or(task.dialect.overlap);
         if has_secret(&command) {
             self.note(line, format!("{name}: {SECRET_COMMAND}"));
         }
         // An agent sets it so by itself.
+        let words = command.clone();
         env.retain(|name, value| (name.as_str(), value.as_str()) != ("SHELL", "/bin/sh"));
         let mut draft = Draft::new(name, &format!("line {line}: {}", source.trim()));
         if task.never {
             draft.comment(&format!("# schedule = \"{}\" never fires", task.schedule));
-        } else {
+        } else if waits.is_empty() {
             draft.text("schedule", expression(&task.schedule));
+        } else {
+            draft.texts("triggered_by", waits);
+        }
+        if let Some((first, last)) = task.dialect.years {
+            draft.text("start", &format!("{first}-01-01"));
+            draft.text("end", &format!("{}-01-01", last + 1));
+        }
+        if task.dialect.makes_up {
+            draft.text("catch_up.runs", "latest");
         }
         if at_boot && anywhere {
             draft.text("run_on", "each-node");
@@ -224,6 +248,7 @@ impl State<'_> {
         draft.maybe("stdin", task.stdin.as_deref());
         draft.maybe("user", user.as_deref());
         draft.maybe("cwd", home.as_deref().filter(|home| home.starts_with('/')));
+        self.take_secrets(&mut env, &draft.name, &words);
         draft.env(&env, BTreeMap::new(), store);
         draft
     }

@@ -1,5 +1,8 @@
 //! A crontab, and whose it is.
 
+use super::anacron;
+use super::line::{Line, parse};
+
 /// One crontab.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -7,6 +10,8 @@ pub struct File {
     pub name: String,
     pub text: String,
     pub owner: Owner,
+    /// Its lines may have six and seven fields: seconds first, a year last.
+    pub seconds: bool,
     /// Where its jobs are to run.
     pub place: Place,
     /// What is known of it beside its text, to be told with what is said of it.
@@ -34,6 +39,13 @@ pub enum Owner {
 }
 
 impl File {
+    pub(super) fn lines(&self) -> Vec<Line> {
+        if anacron::is_anacrontab(self) {
+            return anacron::parse(&self.text);
+        }
+        parse(&self.text, self.owner == Owner::System, self.seconds)
+    }
+
     pub(super) fn host(&self) -> Option<&str> {
         match &self.place {
             Place::Node(host) => Some(host),

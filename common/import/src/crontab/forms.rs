@@ -66,6 +66,7 @@ mod tests {
                 owner: Owner::User(None),
                 place: Place::Any,
                 notes: Vec::new(),
+                seconds: false,
             };
             let machine = Machine {
                 timezone: "UTC",

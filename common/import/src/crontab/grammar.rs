@@ -2,8 +2,7 @@
 
 use farmhand_core::schedule::{MONTHS, WEEKDAYS};
 
-use super::file::Owner;
-use super::line::{Line, expression, parse};
+use super::line::{Line, expression};
 use super::state::State;
 use crate::proposed::Imported;
 
@@ -35,6 +34,11 @@ fn items(schedule: &str) -> impl Iterator<Item = &str> {
 
 /// `*`, a value or a range; a step only after `*` or a range.
 fn is_item(item: &str) -> bool {
+    // Cronie's random values, as they are written here.
+    let item = item
+        .strip_prefix("H(")
+        .map_or(item.to_owned(), |item| item.replacen(')', "", 1));
+    let item = item.as_str();
     let (range, step) = match item.split_once('/') {
         Some((range, _)) => (range, true),
         None => (item, false),
@@ -46,7 +50,7 @@ fn is_item(item: &str) -> bool {
 }
 
 /// The value of a number, or of the name of a weekday or month.
-fn value(text: &str) -> Option<usize> {
+pub(super) fn value(text: &str) -> Option<usize> {
     let named = |names: &[&str]| names.iter().position(|name| name[..3].eq_ignore_ascii_case(text));
     match text.bytes().all(|b| b.is_ascii_digit()) {
         true => text.parse().ok(),
@@ -103,7 +107,7 @@ impl State<'_> {
             Line::Task(task) => is_refused(&task.schedule),
             Line::Blank | Line::Comment(_) | Line::Variable { .. } => false,
         };
-        let lines = parse(&self.file.text, self.file.owner == Owner::System);
+        let lines = self.file.lines();
         if let Some(at) = lines.iter().position(bad) {
             let text = format!(
                 "Debian's cron ignores all of a file for one line that it refuses: if it refuses line {}, none of this file's jobs ran \

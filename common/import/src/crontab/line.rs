@@ -3,6 +3,7 @@
 use farmhand_core::definition::for_importers::is_user_name;
 use farmhand_core::schedule::{ParseContext, Schedule};
 
+use super::dialect::{self, Dialect};
 use crate::proposed::Invalid;
 
 /// What a line is.
@@ -40,25 +41,39 @@ pub struct Task {
     pub stdin: Option<String>,
     /// A leading `-`: cronie then logs nothing.
     pub quiet: bool,
+    pub dialect: Dialect,
 }
 
-/// Reads every line; `system` crontabs have a user before the command. Line numbers are positions from 1.
-pub fn parse(text: &str, system: bool) -> Vec<Line> {
+/// Reads every line; `system` crontabs have a user before the command, with `seconds` a line may have six and seven fields. Line
+/// numbers are positions from 1.
+pub fn parse(text: &str, system: bool, seconds: bool) -> Vec<Line> {
+    let mut lines = each_line(text, |at, body| task(at, body, system, seconds));
+    dialect::of_dcron(&mut lines);
+    lines
+}
+
+/// Reads every line; `task` reads those that run something.
+pub(super) fn each_line(text: &str, task: impl Fn(&At<'_>, &str) -> Result<Task, Invalid>) -> Vec<Line> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    text.lines()
-        .enumerate()
-        .map(|(index, line)| read(line.trim_end_matches('\r'), index + 1, system))
+    (1..)
+        .zip(text.lines())
+        .map(|(number, line)| read(line.trim_end_matches('\r'), number, &task))
         .collect()
 }
 
 /// Where a line stands, and what it says.
-struct At<'l> {
+pub(super) struct At<'l> {
     number: usize,
     line: &'l str,
 }
 
 impl At<'_> {
-    fn invalid(&self, column: usize, problem: impl Into<String>, fix: impl Into<String>) -> Invalid {
+    pub(super) fn invalid(
+        &self,
+        column: usize,
+        problem: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Invalid {
         Invalid {
             line: self.number,
             column,
@@ -68,12 +83,12 @@ impl At<'_> {
         }
     }
 
-    fn column(&self, rest: &str) -> usize {
+    pub(super) fn column(&self, rest: &str) -> usize {
         self.line.chars().count() - rest.chars().count() + 1
     }
 }
 
-fn read(line: &str, number: usize, system: bool) -> Line {
+fn read(line: &str, number: usize, task: impl Fn(&At<'_>, &str) -> Result<Task, Invalid>) -> Line {
     let at = At { number, line };
     let body = line.trim_start_matches([' ', '\t']);
     if body.trim_end().is_empty() {
@@ -89,7 +104,7 @@ fn read(line: &str, number: usize, system: bool) -> Line {
     if let Some((name, value)) = variable(body) {
         return Line::Variable { name, value };
     }
-    task(&at, body, system).map_or_else(Line::Invalid, Line::Task)
+    task(&at, body).map_or_else(Line::Invalid, Line::Task)
 }
 
 /// `NAME = value`; name and value may be quoted, blanks around the `=` are free.
@@ -115,8 +130,17 @@ fn variable(body: &str) -> Option<(String, String)> {
     Some((name.to_owned(), unquoted.to_owned()))
 }
 
-fn task(at: &At<'_>, body: &str, system: bool) -> Result<Task, Invalid> {
+fn task(at: &At<'_>, body: &str, system: bool, seconds: bool) -> Result<Task, Invalid> {
     let wrong = |rest: &str, problem: &str, fix: &str| at.invalid(at.column(rest), problem, fix);
+    let mut dialect = Dialect::default();
+    if let Some(whose) = dialect::foreign(body) {
+        let problem = format!("a line of {whose}");
+        return Err(wrong(
+            body,
+            &problem,
+            "write minute hour day-of-month month day-of-week, then the command",
+        ));
+    }
     let (quiet, body) = match body.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, body),
@@ -136,8 +160,47 @@ fn task(at: &At<'_>, body: &str, system: bool) -> Result<Task, Invalid> {
         fields.push(word);
         rest = after;
     }
-    let schedule = fields.join(" ");
-    let never = check(&schedule, &fields, at, body)?;
+    while seconds && wanted == 5 && fields.len() < 7 && dialect::is_field(next_word(rest).0) {
+        let (word, after) = next_word(rest);
+        fields.push(word);
+        rest = after;
+    }
+    let (word, _) = next_word(rest);
+    if wanted == 5 && dialect::is_field(word) {
+        return Err(wrong(
+            rest.trim_start_matches([' ', '\t']),
+            &format!("the command begins with `{word}`, as if it were a field of the schedule"),
+            "with --seconds lines have six and seven fields, seconds first and a year last; a program of that name is written with its path",
+        ));
+    }
+    let (schedule, never);
+    if fields.len() > 5 {
+        let long = dialect::long(&fields)
+            .map_err(|problem| wrong(body, problem, "write `start` and `end` by hand"))?;
+        dialect.notes.extend(dialect::counts_from_sunday(&fields));
+        (schedule, dialect.years) = long;
+        never = check(&schedule, &schedule.split(' ').collect::<Vec<_>>(), at, body)?;
+    } else {
+        let random = fields
+            .iter()
+            .enumerate()
+            .map(|(nth, field)| dialect::random(field, nth));
+        let random: Vec<Option<String>> = random.filter(|_| wanted == 5).collect();
+        if random.iter().any(Option::is_some) {
+            let words = fields
+                .iter()
+                .zip(random)
+                .map(|(field, random)| random.unwrap_or_else(|| (*field).to_owned()));
+            schedule = words.collect::<Vec<_>>().join(" ");
+            let was = fields.join(" ");
+            dialect.notes.push(format!(
+                "`{was}`: cronie takes another value each time it starts; `{schedule}` is one value, always the same for the job"
+            ));
+        } else {
+            schedule = fields.join(" ");
+        }
+        never = check(&schedule, &fields, at, body)?;
+    }
     let user_at = rest.trim_start_matches([' ', '\t']);
     let user = if system {
         let (word, after) = next_word(rest);
@@ -164,8 +227,12 @@ fn task(at: &At<'_>, body: &str, system: bool) -> Result<Task, Invalid> {
             "a system crontab has a user before the command; without --system the file is a user's own",
         ));
     }
-    let rest = rest.trim_start_matches([' ', '\t']);
+    let rest = dialect.take(rest.trim_start_matches([' ', '\t']));
     let (command, stdin) = percent(rest);
+    if dialect::is_cut(&command) && !dialect::is_cut(&rest.replace("\\%", "%")) {
+        let text = "the first `%` ends the command within a quoted text, as cron has it: the shell refuses that; write `\\%`";
+        dialect.notes.push(text.to_owned());
+    }
     if command.trim().is_empty() {
         return Err(wrong(
             rest,
@@ -181,10 +248,11 @@ fn task(at: &At<'_>, body: &str, system: bool) -> Result<Task, Invalid> {
         command: command.trim_end().to_owned(),
         stdin,
         quiet,
+        dialect,
     })
 }
 
-fn next_word(text: &str) -> (&str, &str) {
+pub(super) fn next_word(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches([' ', '\t']);
     text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::file::{File, Owner, Place};
-use super::line::{Line, parse};
+use super::file::{File, Place};
+use super::line::Line;
 use super::shell;
 use super::state::{FirstHosts, Locks, Same, State};
 use crate::proposed::Machine;
@@ -23,7 +23,7 @@ impl<'a> Times<'a> {
 pub(super) fn locks(files: &[File]) -> Locks<'_> {
     let mut locks = Locks::new();
     for file in files {
-        for line in parse(&file.text, file.owner == Owner::System) {
+        for line in file.lines() {
             let Line::Task(task) = line else { continue };
             for word in shell::words(&task.command) {
                 *locks.entry((file.host(), word.to_owned())).or_default() += 1;
@@ -42,7 +42,7 @@ pub(super) fn hosts(files: &[File], machine: &Machine<'_>) -> Hosts {
         let Place::Node(host) = &file.place else { continue };
         let (locks, mut said) = (BTreeMap::new(), FirstHosts::new());
         let mut state = State::new(file, machine, &locks, &mut said);
-        for line in parse(&file.text, file.owner == Owner::System) {
+        for line in file.lines() {
             match line {
                 Line::Variable { name, value } => state.variable(0, &name, &value),
                 Line::Task(task) => {

@@ -1,13 +1,14 @@
 //! What the lines so far mean for the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use farmhand_core::definition::for_importers::is_variable;
 
+use super::dialect;
 use super::file::{File, Owner, Place};
-use super::line::Task;
+use super::line::{Line, Task};
 use super::zone::zone;
-use crate::proposed::{Machine, Report, is_secret, secret_note};
+use crate::proposed::{Machine, Report, is_secret, secret_note, uses};
 
 /// The words of commands, by host, and how many lines have each: any of these may take a lock file of that name.
 pub(super) type Locks<'a> = BTreeMap<(Option<&'a str>, String), usize>;
@@ -41,6 +42,10 @@ pub(super) struct State<'a> {
     pub(super) mail: Option<String>,
     /// Jobs whose home directory is unknown, with their user.
     pub(super) homeless: Vec<(String, Option<String>)>,
+    /// Variables that look like passwords and that a command of the file names.
+    named: BTreeSet<String>,
+    /// Jobs that do not get such a variable, since their commands do not name it.
+    secretless: BTreeMap<String, Vec<String>>,
     locks: &'a Locks<'a>,
     said: &'a mut FirstHosts,
     pub(super) report: Report,
@@ -62,6 +67,8 @@ impl<'a> State<'a> {
             spread: None,
             mail: None,
             homeless: Vec::new(),
+            named: BTreeSet::new(),
+            secretless: BTreeMap::new(),
             locks,
             said,
             report: Report::of(&file.name),
@@ -104,6 +111,10 @@ impl<'a> State<'a> {
                         format!("RANDOM_DELAY={value} is not a valid number of minutes and is left out"),
                     ),
                 }
+                return;
+            }
+            name if dialect::variable(name).is_some() => {
+                self.note(line, dialect::variable(name).unwrap_or_default());
                 return;
             }
             "LOGNAME" | "USER" => {
@@ -170,10 +181,44 @@ impl<'a> State<'a> {
         self.zone = zone;
     }
 
+    /// A variable of the whole file that looks like a password is for the commands that use it, as far as any is known to.
+    pub(super) fn find_secrets(&mut self, lines: &[Line]) {
+        let variables = lines.iter().filter_map(|line| match line {
+            Line::Variable { name, value } if is_secret(name, value) => Some(name),
+            _ => None,
+        });
+        let used = |name: &&String| {
+            (lines.iter()).any(|line| matches!(line, Line::Task(task) if uses(&task.command, name)))
+        };
+        self.named = variables.filter(used).cloned().collect();
+    }
+
+    /// Takes those out of a job's environment that its command does not use.
+    pub(super) fn take_secrets(&mut self, env: &mut BTreeMap<String, String>, job: &str, command: &str) {
+        for name in &self.named {
+            if !uses(command, name) && env.remove(name).is_some() {
+                self.secretless
+                    .entry(name.clone())
+                    .or_default()
+                    .push(job.to_owned());
+            }
+        }
+    }
+
+    pub(super) fn tell_secretless(&mut self) {
+        for (name, jobs) in std::mem::take(&mut self.secretless) {
+            let text = format!(
+                "{name} is for the jobs whose commands use it; where one of these needs it, add it to its `secrets`: {}",
+                jobs.join(", ")
+            );
+            self.note(0, text);
+        }
+    }
+
     pub(super) fn user(&self, task: &Task) -> Option<String> {
         match &self.file.owner {
             Owner::System => task.user.clone(),
-            Owner::User(user) => user.clone(),
+            Owner::User(user) => user.clone().or_else(|| task.user.clone()),
         }
     }
 

@@ -141,6 +141,11 @@ impl CronJob<'_> {
             _ => (None, written),
         };
         let zone = spec["timeZone"].as_str().or(in_schedule);
+        if let (Some(taken), Some(other)) = (spec["timeZone"].as_str(), in_schedule) {
+            self.note(&format!(
+                "its schedule names {other} and `timeZone` names {taken}: {taken} is taken"
+            ));
+        }
         if zone.is_none() {
             let text = format!("it names no time zone: {} is taken", self.machine.timezone);
             self.note(&text);
@@ -234,12 +239,19 @@ impl CronJob<'_> {
             return Err((problem, RENDER));
         };
         let variables = self.variables(container);
-        let words = |key: &str| -> Vec<String> {
-            (container[key].as_array().into_iter().flatten())
-                .map(text)
+        let words = |key: &str| -> Result<Vec<String>, Refused> {
+            let word = |(nth, value): (usize, &Value)| match value {
+                Value::Null | Value::Array(_) | Value::Object(_) => Err((
+                    format!("{key}[{nth}] of its container is {value}, which is no text"),
+                    "write it as a text, in quotes",
+                )),
+                scalar => Ok(text(scalar)),
+            };
+            (container[key].as_array().into_iter().flatten().enumerate())
+                .map(word)
                 .collect()
         };
-        let (command, args) = (words("command"), words("args"));
+        let (command, args) = (words("command")?, words("args")?);
         let is_program = |word: &String| {
             let name = word.rsplit('/').next().unwrap_or_default();
             let end = name.rsplit_once('.').map_or("sh", |(_, end)| end);

@@ -14,7 +14,7 @@ pub(crate) use parts::{Part, in_shell, parts};
 pub use report::{Import, Imported, Invalid, Machine, Note, Report};
 pub(crate) use secrets::{
     MOST, SECRET_COMMAND, Store, argv_without_variables, has_secret, hide_variable, is_secret, secret_note,
-    stored, without_variables,
+    stored, uses, without_variables,
 };
 pub(crate) use toml_text::{quoted, text_or_list};
 pub(crate) use write::Piece;

@@ -87,6 +87,55 @@ pub(crate) fn secret_note(name: &str, value: &str) -> String {
     }
 }
 
+/// Programs that read a variable which their command line does not name.
+const CLIENTS: &[(&str, &[&str])] = &[
+    (
+        "PGPASSWORD",
+        &[
+            "psql",
+            "pg_dump",
+            "pg_dumpall",
+            "pg_restore",
+            "pg_basebackup",
+            "pgbench",
+            "vacuumdb",
+            "reindexdb",
+            "createdb",
+            "dropdb",
+            "clusterdb",
+        ],
+    ),
+    (
+        "MYSQL_PWD",
+        &[
+            "mysql",
+            "mysqldump",
+            "mysqladmin",
+            "mysqlcheck",
+            "mariadb",
+            "mariadb-dump",
+            "mariadb-admin",
+        ],
+    ),
+    ("REDISCLI_AUTH", &["redis-cli"]),
+    ("RESTIC_PASSWORD", &["restic"]),
+    ("BORG_PASSPHRASE", &["borg"]),
+    ("SSHPASS", &["sshpass"]),
+    ("VAULT_TOKEN", &["vault"]),
+    ("AWS_SECRET_ACCESS_KEY", &["aws", "s3cmd", "restic", "rclone"]),
+];
+
+/// Whether a command names a variable, or runs a program that is known to read it.
+pub(crate) fn uses(command: &str, variable: &str) -> bool {
+    let clients = CLIENTS.iter().find(|(name, _)| *name == variable);
+    let is = |word: &str| {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        word == variable || clients.is_some_and(|(_, programs)| programs.contains(&program))
+    };
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c));
+    command.split(ends).any(is)
+}
+
 /// Where a shell puts a list of arguments.
 const ARGUMENTS: &str = "exec \"$@\"";
 
@@ -197,7 +246,7 @@ fn is_path(value: &str) -> bool {
 /// Whether a command holds what looks like a password: of a variable before a program, of an option, in a web address.
 pub(crate) fn has_secret(command: &str) -> bool {
     const QUOTES: [char; 2] = ['"', '\''];
-    let words = command.split(|c: char| c.is_whitespace() || "`;|&()".contains(c));
+    let words = command.split(|c: char| c.is_whitespace() || "`;|&()?".contains(c));
     let mut words = words.map(|word| word.trim_matches(QUOTES));
     words.any(|word| {
         let (name, value) = match word.split_once('=') {

@@ -23,6 +23,7 @@ const READ: &[&str] = &[
     "OnUnitInactiveSec",
     "Persistent",
     "RandomizedDelaySec",
+    "RandomizedOffsetSec",
     "FixedRandomDelay",
     "Unit",
     "AccuracySec",
@@ -338,19 +339,20 @@ impl Due {
 }
 
 fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
-    let entry = unit.last("Timer", "RandomizedDelaySec")?;
+    let of = |key| unit.last("Timer", key);
+    let entry = of("RandomizedDelaySec").or(of("RandomizedOffsetSec"))?;
     let good = |delay: &Duration| parse_duration(&duration_text(*delay)).is_ok();
     let Some(delay) = span(&entry.value).filter(good) else {
         report.note(
             entry.line,
             format!(
-                "RandomizedDelaySec={} is not a duration of at most a hundred years and is left out",
-                entry.value
+                "{}={} is not a duration of at most a hundred years and is left out",
+                entry.key, entry.value
             ),
         );
         return None;
     };
-    if !delay.is_zero() && !unit.is_on("Timer", "FixedRandomDelay") {
+    if !delay.is_zero() && entry.key == "RandomizedDelaySec" && !unit.is_on("Timer", "FixedRandomDelay") {
         report.note(
             entry.line,
             format!("RandomizedDelaySec={} became `spread`: the job is moved by the same time each time, not by another one", entry.value),

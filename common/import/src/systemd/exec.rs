@@ -16,6 +16,8 @@ pub(super) struct Exec {
     pub privileged: bool,
     /// `@`: what the program is told as its name, unless that is its own.
     pub name: Option<String>,
+    /// `|`: its one word is for the user's shell.
+    script: bool,
     /// `:`: a `$` is only a `$`.
     verbatim: bool,
 }
@@ -23,6 +25,9 @@ pub(super) struct Exec {
 impl Exec {
     /// Without a shell; None if it has variables.
     pub fn argv(&self) -> Option<Vec<String>> {
+        if self.script {
+            return None;
+        }
         let word = |word: &String| match &self.parts(word)[..] {
             _ if self.split_by(word).is_some() => None,
             [] => Some(String::new()),
@@ -35,6 +40,7 @@ impl Exec {
     /// As a shell reads it.
     pub fn shell(&self) -> String {
         let word = |word: &String| match self.split_by(word) {
+            _ if self.script => word.clone(),
             Some(_) => word.clone(),
             None => in_shell(self.parts(word), |name| format!("\"${{{name}}}\"")),
         };
@@ -47,7 +53,8 @@ impl Exec {
 
     /// The variables that are words of their own.
     pub fn split(&self) -> impl Iterator<Item = &str> {
-        self.words.iter().filter_map(|word| self.split_by(word))
+        let words = self.words.iter().filter(|_| !self.script);
+        words.filter_map(|word| self.split_by(word))
     }
 
     /// `$NAME` as a word of its own, which is split into words.
@@ -67,8 +74,23 @@ impl Exec {
     }
 }
 
+/// What may stand before a program.
+const PREFIXES: &str = "@-:+!|";
+
 /// The commands of one line; `;` as a word of its own separates them.
 pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
+    let line = text.trim_start();
+    let (flags, rest) = line.split_at(line.find(|c| !PREFIXES.contains(c)).unwrap_or(line.len()));
+    if flags.contains('|') {
+        let script = Exec {
+            words: vec![rest.trim().to_owned()],
+            may_fail: flags.contains('-'),
+            privileged: flags.contains(['+', '!']),
+            script: true,
+            ..Exec::default()
+        };
+        return Ok(vec![script]);
+    }
     let mut all = Vec::new();
     let mut current = Exec::default();
     let mut renamed = false;
@@ -81,7 +103,7 @@ pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
             ";".clone_into(&mut word);
         }
         if current.words.is_empty() {
-            let prefixes = word.find(|c| !"@-:+!".contains(c)).unwrap_or(word.len());
+            let prefixes = word.find(|c| !PREFIXES.contains(c)).unwrap_or(word.len());
             let flags: String = word.drain(..prefixes).collect();
             current.may_fail = flags.contains('-');
             current.privileged = flags.contains(['+', '!']);

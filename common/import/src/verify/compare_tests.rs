@@ -279,6 +279,7 @@ fn each_command_is_found_that_the_import_made() {
                 owner: crate::crontab::Owner::User(Some("root".to_owned())),
                 place: crate::crontab::Place::Any,
                 notes: Vec::new(),
+                seconds: false,
             };
             let import = crate::crontab::import(&[file], &machine);
             let source = Source {

@@ -34,6 +34,9 @@ pub(super) struct CrontabArgs {
     /// The user whose crontab it is
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// Lines may have six and seven fields, as supercronic's and Quartz's: seconds first, a year last
+    #[arg(long)]
+    seconds: bool,
     /// The zone of cron's clock, where no CRON_TZ names one [default: this machine's]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
@@ -94,6 +97,7 @@ fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
             text: text_of(path)?,
             owner: owner(path, args),
             place: place.clone(),
+            seconds: args.seconds,
             notes,
         });
     }
@@ -127,7 +131,7 @@ fn hint(import: &Import, files: &[File]) {
 }
 
 fn looks_like_system(file: &File) -> bool {
-    let mut commands = crontab::parse(&file.text, false)
+    let mut commands = crontab::parse(&file.text, false, file.seconds)
         .into_iter()
         .filter_map(|line| match line {
             crontab::Line::Task(task) => Some(task.command),
