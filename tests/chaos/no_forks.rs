@@ -43,7 +43,7 @@ async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
     );
     shows(&farm, &home, "blocked").await;
     let shown = farm.ok(&["node", "show", &home]);
-    assert!(shown.contains("it starts no runs, fork:"), "{shown}");
+    assert!(shown.contains("it claims nothing, fork:"), "{shown}");
     let status = farm.farmhand(&["status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(status.contains("1 ready, 1 blocked"), "{status}");
@@ -86,6 +86,28 @@ async fn a_node_that_loses_its_session_while_it_starts_nothing_says_when_it_does
         farm.agent(&home).metric("farmhand_starts_refused", &[]).await,
         0.0
     );
+    shows(&farm, &home, "ready").await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_write_its_memory_is_blocked_until_it_can() {
+    let mut farm = Farm::new().agents(2).jobs(JOBS).start().await;
+    let agent = &mut farm.agents[0];
+    let (home, memory) = (agent.address.clone(), agent.state_dir.join("memory"));
+    agent.signal(libc::SIGTERM);
+    agent.exit(SOON).await;
+    let _ = std::fs::remove_file(memory.join("database.json"));
+    // In the way of the file that is made anew.
+    std::fs::create_dir_all(memory.join("database.new")).expect("a directory");
+    farm.agents[0].spawn();
+    shows(&farm, &home, "blocked").await;
+    let shown = farm.ok(&["node", "show", &home]);
+    assert!(
+        shown.contains("cannot write what is remembered of the database"),
+        "{shown}"
+    );
+    std::fs::remove_dir(memory.join("database.new")).expect("removed");
     shows(&farm, &home, "ready").await;
     farm.check().await;
 }

@@ -15,6 +15,7 @@ mod locks;
 mod mutations;
 mod named;
 mod named_steps;
+mod needs;
 mod offers;
 mod progress;
 mod properties;

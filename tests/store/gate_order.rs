@@ -8,7 +8,7 @@ use farmhand_store::protocol::{NodeReport, claim_any, finish, poll, renew, retry
 use farmhand_store::{Db, Note};
 use serde_json::json;
 
-use crate::fixture::{Farm, expire_now, failure, spec, success};
+use crate::fixture::{Farm, TTL, expire_now, failure, spec, success};
 use crate::gates::{gated, ids, locked, pooled, reason};
 
 #[tokio::test]
@@ -268,6 +268,37 @@ async fn a_run_for_another_node_keeps_its_lock_and_its_place_while_that_node_has
     farm.exec(slots).await;
     finish(&farm.db, &[success(&gpu, &there[0])]).await.unwrap();
     assert_eq!(ids(&gated(&farm, &a, 9).await), [any]);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_for_a_node_that_renews_and_claims_nothing() {
+    let farm = Farm::new().await;
+    let (a, gpu) = (
+        farm.node("a").await,
+        farm.node_with("g", json!({"gpu": "yes"})).await,
+    );
+    let there = |job: JobSpec| JobSpec {
+        placement: [("gpu".to_owned(), "yes".to_owned())].into(),
+        ..job
+    };
+    farm.needy("waits", there(locked(&["x", "y"]))).await;
+    farm.needy("free", there(locked(&["z"]))).await;
+    for lock in ["x", "y", "z"] {
+        farm.needy(lock, locked(&[lock])).await;
+    }
+    farm.submitted("x").await;
+    assert_eq!(gated(&farm, &a, 9).await.len(), 1);
+    // The one has to wait for x and keeps y, the other could begin there at once.
+    farm.submitted("waits").await;
+    farm.submitted("free").await;
+    let behind = [farm.submitted("y").await, farm.submitted("z").await];
+    assert!(gated(&farm, &a, 9).await.is_empty());
+    let report = NodeReport {
+        cannot_start: Some("no claim is answered".to_owned()),
+        ..NodeReport::default()
+    };
+    renew(&farm.db, &gpu, TTL, &report).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &a, 9).await), behind);
 }
 
 #[tokio::test]

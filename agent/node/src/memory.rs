@@ -22,6 +22,8 @@ pub(crate) struct Memory {
     latest: Mutex<Option<Remembered>>,
     /// Held while the file is written.
     written: Mutex<Option<Remembered>>,
+    /// Why the last write failed.
+    failed: Mutex<Option<String>>,
 }
 
 impl Memory {
@@ -40,6 +42,7 @@ impl Memory {
             boot,
             latest: Mutex::new(left.clone()),
             written: Mutex::new(left),
+            failed: Mutex::default(),
         }
     }
 
@@ -90,9 +93,31 @@ impl Memory {
             .is_ok_and(|written| epoch(&written) == epoch(&lock(&self.latest)))
     }
 
+    /// Why the disk has not the epoch that `latest` has, in which nothing is claimed therefore.
+    pub(crate) fn unwritten(&self) -> Option<String> {
+        let why = self
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()?;
+        (!self.is_durable()).then(|| {
+            format!(
+                "{}: cannot write what is remembered of the database: {why}",
+                self.dir.display()
+            )
+        })
+    }
+
     /// Writes what is latest. A new epoch is on the disk when this returns true; after a power failure the rest may be that of
     /// an earlier renewal, which costs only a wait. It may block; while it does, others do nothing.
     pub(crate) fn write(&self) -> io::Result<bool> {
+        let result = self.write_latest();
+        let failed = result.as_ref().err().map(ToString::to_string);
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        result
+    }
+
+    fn write_latest(&self) -> io::Result<bool> {
         let Ok(mut written) = self.written.try_lock() else {
             return Ok(false);
         };

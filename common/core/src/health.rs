@@ -73,7 +73,7 @@ crate::words! {
         Cordoned = "cordoned",
         /// Somebody wants it drained, or its agent ends when what runs has ended.
         Draining = "draining",
-        /// It is ready, and its machine refuses to start processes.
+        /// It is ready, and claims nothing: its machine refuses to start processes, say.
         Blocked = "blocked",
         /// Its session is open, and its lease is over.
         Expired = "expired",

@@ -97,7 +97,7 @@ BEGIN
 END
 $$;
 
--- A ready node with a free slot that may run this, but for one; NULL: none. A revision ("REV JOB") is not for nodes that leave it to
+-- A node with a free slot that takes this, but for one; NULL: none. A revision ("REV JOB") is not for nodes that leave it to
 -- others.
 CREATE FUNCTION farmhand.free_node(wanted text, wanted_labels jsonb[], revision text, other_than text DEFAULT NULL)
 RETURNS text
@@ -105,8 +105,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT n.address FROM farmhand.node n
-WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address IS DISTINCT FROM other_than
-    AND (wanted IS NULL OR n.address = wanted) AND (wanted_labels IS NULL OR n.labels @> ANY (wanted_labels))
+WHERE farmhand.takes_work(n, wanted, wanted_labels) AND n.address IS DISTINCT FROM other_than
     AND n.slots > (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address)
     AND (wanted IS NOT NULL OR revision <> ALL (farmhand.left_to_others(n.address)))
 LIMIT 1
@@ -170,8 +169,7 @@ SELECT (w.rate_count IS NULL
         OR coalesce(farmhand.rate_free_at(w.job_id, w.rate_count, w.rate_ms) <= statement_timestamp(), true))
     AND NOT EXISTS (SELECT FROM unnest(ARRAY[w.pool, w.node_pool]) AS u(name) WHERE u.name IS NOT NULL
         AND NOT EXISTS (SELECT FROM farmhand.pool p WHERE p.name = u.name AND p.size > 0))
-    AND EXISTS (SELECT FROM farmhand.node m WHERE m.state = 'ready' AND (w.node IS NULL OR m.address = w.node)
-        AND (w.placement IS NULL OR m.labels @> ANY (w.placement)))
+    AND EXISTS (SELECT FROM farmhand.node m WHERE farmhand.takes_work(m, w.node, w.placement))
 $$;
 
 -- Claims waiting runs for a session, with all that each needs at once, and returns them.
@@ -250,8 +248,9 @@ BEGIN
             w.ready_at, w.fits AND (CASE WHEN w.node IS NULL THEN NOT w.rev || ' ' || w.job_id = ANY (left_alone)
                 ELSE w.node = at_address END) AS ours, w.rev, w.node, w.placement
         FROM waiting w
-        WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
-            AND (w.placement IS NULL OR n.labels @> ANY (w.placement)))
+        WHERE EXISTS (SELECT FROM farmhand.node n WHERE farmhand.takes_work(n, w.node, w.placement))
+            -- A node that could start nothing tries again, whatever its row says.
+            OR w.fits AND coalesce(w.node, at_address) = at_address
         UNION ALL
         SELECT true, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, o.run_id, o.priority, o.ready_at,
             true, w.rev, NULL, NULL
@@ -419,8 +418,7 @@ BEGIN
                 <= (SELECT count(*) FROM farmhand.holding h
                     WHERE h.node_pool = n.node_pool AND h.running_at = m.address))
             FROM farmhand.run_live r
-            JOIN farmhand.node m ON m.state = 'ready' AND (of_node IS NULL OR m.address = of_node)
-                AND (r.placement IS NULL OR m.labels @> ANY (r.placement))
+            JOIN farmhand.node m ON farmhand.takes_work(m, of_node, r.placement)
             WHERE r.run_id = of_run) THEN
         RETURN 'pool';
     END IF;

@@ -223,7 +223,7 @@ CREATE TABLE farmhand.node (
     -- The database's clock minus the node's, as the node measured it with its last renewal; NULL until it has. For people: no
     -- decision hangs on it.
     clock_offset_ms bigint,
-    -- Why the node could not start the run that it tried last, as of its last renewal; NULL while it can. For people, too.
+    -- Why the node claims nothing, as of its last renewal; NULL while it asks for runs.
     cannot_start text,
     -- The transaction of the latest renewal, never lower than one before: who has seen a higher number knows that the
     -- renewal was sent before.
@@ -242,6 +242,13 @@ CREATE TABLE farmhand.node_boot (
     boot_id text NOT NULL CHECK (boot_id <> ''),
     seen_at timestamptz NOT NULL
 );
+
+-- Whether a node asks for runs, and may run one that is for this node or for nodes with these labels. What waits is kept only for such a
+-- node: one that renews its lease and claims nothing would keep it from all others.
+CREATE FUNCTION farmhand.takes_work(n farmhand.node, wanted text, wanted_labels jsonb[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN n.state = 'ready' AND n.cannot_start IS NULL AND (wanted IS NULL OR n.address = wanted)
+    AND (wanted_labels IS NULL OR n.labels @> ANY (wanted_labels));
 
 -- A node as people are shown it; "lease_until" is compared with the server's clock for them only.
 CREATE FUNCTION farmhand.shown_state(n farmhand.node) RETURNS text

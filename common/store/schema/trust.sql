@@ -30,8 +30,8 @@ CREATE TABLE farmhand.refusal (
 );
 CREATE INDEX refusal_by_node ON farmhand.refusal (address, at);
 
--- The revisions, as "REV JOB", that this node has refused in the last ten minutes while another that is ready and fits has
--- not. The same condition for all nodes: of those that could run one, there is always one that does not leave it alone.
+-- The revisions, as "REV JOB", that this node has refused in the last ten minutes while another that fits and asks for
+-- runs has not. The same condition for all nodes: of those that could run one, there is always one that does not leave it alone.
 -- Asked by every claim, hence in a language that keeps what it has planned; mostly one probe that finds nothing.
 CREATE FUNCTION farmhand.left_to_others(own text) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -46,7 +46,7 @@ BEGIN
         FROM farmhand.refusal f
         WHERE f.address = own AND f.at > since AND EXISTS (
             SELECT FROM farmhand.node n
-            WHERE n.state = 'ready' AND n.address <> own AND (f.placement IS NULL OR n.labels @> ANY (f.placement))
+            WHERE farmhand.takes_work(n, NULL, f.placement) AND n.address <> own
                 AND NOT EXISTS (SELECT FROM farmhand.refusal o
                     WHERE o.job_id = f.job_id AND o.rev = f.rev AND o.address = n.address AND o.at > since))
         ORDER BY f.at DESC

@@ -190,7 +190,7 @@ pub(super) fn state(node: &NodeItem) -> String {
         text.push_str(&format!(", by {by} at {}", out::time(at)));
     }
     if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) {
-        text.push_str(&format!(": it starts no runs, {why}"));
+        text.push_str(&format!(": it claims nothing, {why}"));
     }
     match node.drain_until {
         Some(until) if node.in_use() > 0 => {

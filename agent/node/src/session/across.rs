@@ -42,9 +42,24 @@ impl Session {
                     self.poll.set_slewed(slewed);
                 }
                 let offset = self.database.clock.offset_ms(now);
-                self.lease.renew(io, offset);
+                let why = self.claims_nothing();
+                self.lease.renew(&self.io, offset, why);
             }
         }
+    }
+
+    /// Why this agent claims nothing though it renews its lease: others then keep nothing for it.
+    fn claims_nothing(&mut self) -> Option<String> {
+        // A full node sends none.
+        let claims = self.scheduling.scheduler.claims.fails() && self.attempts.room(&self.io) > 0;
+        let polls = self.poll.polls.fails();
+        let ctx = &self.io.ctx;
+        let refused = ctx.start_pause().why().map(str::to_owned);
+        (refused.or_else(|| ctx.memory.unwritten())).or_else(|| {
+            let lacks = if claims { "claim" } else { "poll" };
+            (claims || polls)
+                .then(|| format!("no {lacks} has been answered since the renewal before the last"))
+        })
     }
 
     pub(super) fn renewed(

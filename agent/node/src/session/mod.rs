@@ -1,6 +1,7 @@
 //! One session of this node's lease, from the moment it is open until it is over.
 
 mod across;
+mod answers;
 mod attempts;
 mod database;
 mod end;

@@ -43,7 +43,7 @@ pub(crate) fn families(
             for () in [()] => [] = farm.at;
         "claims_open" [] "1 while claims are open; 0: the database was replaced or restarted, and no agent has opened them yet",
             for () in [()] => [] = f64::from(u8::from(farm.claims_open));
-        "nodes" ["state"] "Nodes by state; blocked: its machine refuses to start processes; expired: past its lease and not yet taken over; lost: ended by another within the last day",
+        "nodes" ["state"] "Nodes by state; blocked: it claims nothing, because its machine refuses to start processes, say; expired: past its lease and not yet taken over; lost: ended by another within the last day",
             for state in NODE_STATES => [state] = farm.nodes.get(state).copied().unwrap_or(0) as f64;
         "queue_depth" ["state"] "Runs that have not ended, by state; delayed: not yet ready; else the gate that holds them",
             for state in QUEUE_STATES => [state] = farm.queue.get(state).copied().unwrap_or(0) as f64;

@@ -237,7 +237,7 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
             dt { "Clock" } dd { (clock(node)) " " small { "compared with the database’s, when it renewed last" } }
             dt { "Labels" } dd { (labels(node)) }
             dt { "Version" } dd { (node.version) }
-            @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { dt { "Starts no runs" } dd { (why) } }
+            @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { dt { "Claims nothing" } dd { (why) } }
             @if let Some(by) = &node.withheld_by { dt { "Last withheld" } dd { "by " (by) @if let Some(at) = node.withheld_at { ", " (ago(at, now)) } } }
             @if let Some(at) = node.lost_at { dt { "Expired by another" } dd { (both(at, now)) } }
         }

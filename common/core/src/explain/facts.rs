@@ -224,7 +224,7 @@ pub struct Node {
     pub since: Option<Timestamp>,
     /// Who wants it drained or cordoned.
     pub by: Option<String>,
-    /// Why its machine starts no processes.
+    /// Why it claims nothing.
     pub cannot_start: Option<String>,
 }
 

@@ -154,7 +154,7 @@ pub struct NodeReport {
     pub clock_offset_ms: Option<i64>,
     /// The latest that the caller knows.
     pub pulse: i64,
-    /// Why the machine starts no processes, if so; kept for people to read.
+    /// Why the node claims nothing, if so: nothing is kept for it then.
     pub cannot_start: Option<String>,
 }
 

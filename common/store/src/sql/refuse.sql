@@ -13,8 +13,7 @@ WITH held AS MATERIALIZED (
 )
 SELECT EXISTS (
     SELECT FROM held h
-    JOIN farmhand.node n ON n.state = 'ready' AND n.address <> $3
-        AND (h.node IS NULL OR h.node = n.address) AND (h.placement IS NULL OR n.labels @> ANY (h.placement))
+    JOIN farmhand.node n ON farmhand.takes_work(n, h.node, h.placement) AND n.address <> $3
     WHERE NOT EXISTS (SELECT FROM farmhand.refusal f
         WHERE f.job_id = h.job_id AND f.rev = h.rev AND f.address = n.address
             AND f.at > statement_timestamp() - interval '10 minutes')

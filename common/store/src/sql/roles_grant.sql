@@ -151,6 +151,7 @@ BEGIN
             ('any_waiting', ARRAY['agent', 'operator', 'viewer']),
             ('rate_free_at', ARRAY['agent', 'operator', 'viewer']),
             ('may_keep', ARRAY['agent', 'operator', 'viewer']),
+            ('takes_work', ARRAY['agent', 'operator', 'viewer']),
             ('gated_at', ARRAY['agent', 'operator', 'viewer']),
             ('waits_for', ARRAY['agent', 'operator', 'viewer']),
             ('be_alone', ARRAY['agent']),

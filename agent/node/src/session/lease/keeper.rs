@@ -20,13 +20,14 @@ impl Lease {
         })
     }
 
-    pub(crate) fn renew(&mut self, io: &Io, clock_offset_ms: Option<i64>) {
+    /// `cannot_start`: why nothing is claimed, if so.
+    pub(crate) fn renew(&mut self, io: &Io, clock_offset_ms: Option<i64>, cannot_start: Option<String>) {
         self.copies.sends();
         let (ctx, me) = (io.ctx.clone(), io.me.clone());
         let report = NodeReport {
             clock_offset_ms,
             pulse: ctx.memory.latest().map_or(0, |m| m.pulse),
-            cannot_start: ctx.start_pause().why().map(str::to_owned),
+            cannot_start,
         };
         io.spawn(async move {
             // The holder's rule: read before sending.

@@ -11,6 +11,8 @@ use farmhand_core::lease::{
 };
 use farmhand_store::protocol::Poll;
 
+use crate::session::answers::Answers;
+
 /// What a poll of the farm made ripe.
 #[derive(Debug, Default)]
 pub(crate) struct Ripe {
@@ -32,6 +34,7 @@ pub(crate) struct FailureDetector {
     /// PostgreSQL's notifications arrive here.
     told: bool,
     in_flight: bool,
+    pub(crate) polls: Answers,
     /// Acted on and not yet answered, so that nothing is sent twice at once.
     acting: HashSet<String>,
     /// What answered last, and its epoch's number.
@@ -55,6 +58,7 @@ impl FailureDetector {
             asked_at: None,
             told: false,
             in_flight: false,
+            polls: Answers::default(),
             acting: HashSet::new(),
             shown: None,
             claims_open: false,
@@ -68,6 +72,7 @@ impl FailureDetector {
         let due = self.next_wakeup().is_some_and(|at| at <= now);
         if due {
             (self.in_flight, self.asked) = (true, false);
+            self.polls.sent();
             self.asked_at = self.asked_at.filter(|at| *at > now);
         }
         due
@@ -111,6 +116,7 @@ impl FailureDetector {
     /// Returns the epoch left behind if this poll shows another one.
     pub(crate) fn polled(&mut self, own: &str, received: BootInstant, poll: &Poll) -> Option<i64> {
         self.in_flight = false;
+        self.polls.answered();
         let now = poll.database.key();
         let before = self.shown.replace((now.clone(), poll.database.epoch));
         // A new epoch on the same server goes on with what was seen there.

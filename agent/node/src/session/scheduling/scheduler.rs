@@ -12,6 +12,8 @@ use farmhand_core::schedule::Schedule;
 use farmhand_store::protocol::{Fire, JobRow, Overdue};
 use jiff::Timestamp;
 
+use crate::session::answers::Answers;
+
 /// Jobs fired in one statement.
 const FIRE_BATCH: usize = 1_000;
 
@@ -84,6 +86,7 @@ pub(crate) struct Scheduler {
     in_flight: u32,
     sent: u64,
     answered: u64,
+    pub(crate) claims: Answers,
 }
 
 impl Scheduler {
@@ -104,6 +107,7 @@ impl Scheduler {
             in_flight: 0,
             sent: 0,
             answered: 0,
+            claims: Answers::default(),
         }
     }
 
@@ -349,6 +353,7 @@ impl Scheduler {
         self.hint = false;
         self.in_flight = free;
         self.sent += 1;
+        self.claims.sent();
         Some(free)
     }
 
@@ -356,6 +361,9 @@ impl Scheduler {
     pub(crate) fn claimed(&mut self, won: Option<usize>) {
         let asked = std::mem::take(&mut self.in_flight);
         self.answered += 1;
+        if won.is_some() {
+            self.claims.answered();
+        }
         self.backlog = won.is_some_and(|n| n >= asked as usize);
         self.hint |= self.backlog;
     }
