@@ -139,7 +139,7 @@ async fn files_are_previewed_applied_changed_and_pruned_within_their_source() {
     // The same definition under another source is somebody's doing, too.
     taken["source"] = json!("ops/other");
     f.post(&token, PATH, &taken.to_string()).await.json();
-    let told = "SELECT detail->>'by' FROM farmhand.audit WHERE kind = 'job_applied' AND detail->>'from' = 'ops/other'";
+    let told = "SELECT actor FROM farmhand.audit WHERE action = 'apply' AND what LIKE '%ops/other%'";
     let by: String = f.farm.sql.value(told).await;
     assert!(by.starts_with("api:"), "{by}");
 }

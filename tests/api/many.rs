@@ -60,7 +60,7 @@ async fn runs_are_cancelled_by_what_they_have_in_common_and_previewed_first() {
     // One event and one entry of the audit, whoever was cancelled; each run says by whom.
     let one = [
         "SELECT count(*) FROM farmhand.event WHERE kind LIKE 'cancel%'",
-        "SELECT count(*) FROM farmhand.audit WHERE kind LIKE 'cancel%'",
+        "SELECT count(*) FROM farmhand.audit WHERE action LIKE 'cancel%'",
         "SELECT count(DISTINCT cancel_by) FROM farmhand.run_history WHERE state = 'cancelled'",
     ];
     for sql in one {

@@ -1,6 +1,5 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
-mod audit;
 mod credentials;
 mod database;
 mod directories;

@@ -60,11 +60,11 @@ pub async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
         "",
         "nothing was executed"
     );
-    farm.eventually("it is in the audit", SOON, async || {
-        let audit = farm.ok(&["events", "--audit", "--run", &run_id.to_string(), "--json"]);
-        (audit.contains("definition_refused") && audit.contains(&why.replace('"', "\\\"")))
+    farm.eventually("it is an event", SOON, async || {
+        let events = farm.ok(&["events", "--run", &run_id.to_string(), "--json"]);
+        (events.contains("definition_refused") && events.contains(&why.replace('"', "\\\"")))
             .then_some(())
-            .ok_or(audit)
+            .ok_or(events)
     })
     .await;
     done

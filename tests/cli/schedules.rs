@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_tests::acting::anna;
 use farmhand_tests::wait::eventually;
 use jiff::Timestamp;
 use serde_json::json;
@@ -158,7 +159,7 @@ async fn a_backfill_leaves_out_instants_that_may_have_run() {
     // The action says so as well, whatever its caller had planned.
     let old: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let db = farmhand_store::Db::new(&farm.db.config());
-    let made = farmhand_store::jobs::backfill(&db, "a", 1, &[old], "eve").await;
+    let made = farmhand_store::jobs::backfill(&anna(&db), "a", 1, &[old], "eve").await;
     let none = farmhand_store::jobs::Backfilled::Done { run_ids: vec![] };
     assert_eq!(made.unwrap(), none);
     // With a history that goes back as far, it had no run then.

@@ -142,8 +142,7 @@ The agent's log has every event.
 fn the_document_of_events_has_every_kind_with_its_sentence() {
     let mut page = "# Kinds of events\n\nThis page is written from the program: `FARMHAND_BLESS=1 cargo nextest run -p farmhand-tests \
         --test repo kinds`.\n\n`farmhand events --kind` and `/api/v1/events?kind=` take these words, and the column `kind` of \
-        [`farmhand.event`](schema.md#to-read) has them. A later\nrelease may add kinds. With `--audit` there is one more for each \
-        table that is watched: `changed_` and the table's name.\n\n| kind | what happened |\n| --- | --- |\n"
+        [`farmhand.event`](schema.md#to-read) has them. A later\nrelease may add kinds.\n\n| kind | what happened |\n| --- | --- |\n"
         .to_owned();
     for (_, word, sentence) in ["recorded", "by_statement"]
         .iter()

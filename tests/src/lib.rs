@@ -1,5 +1,6 @@
 //! The test harness.
 
+pub mod acting;
 pub mod alerts;
 pub mod bench;
 pub mod bin;

@@ -2,6 +2,7 @@ use farmhand_core::definition::{Enabled, JobSpec, Overlap, RunOn};
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::{self, Booted, claim, close};
 use farmhand_store::{Db, LeaseIdentity, StoreError};
+use farmhand_tests::acting::anna;
 use serde_json::json;
 
 use crate::fixture::{Farm, spec, until_blocked};
@@ -106,7 +107,7 @@ async fn a_job_applied_after_the_boot_waits_for_the_next_one() {
 async fn a_boot_that_may_not_run_is_recorded_with_its_reason() {
     let farm = Farm::new().await;
     farm.job("asleep", boot_job(), None).await;
-    pause(&farm.db, "asleep", "tester", None).await.unwrap();
+    pause(&anna(&farm.db), "asleep", "tester", None).await.unwrap();
     let holidays = JobSpec {
         exclude: vec!["2000-01-01..2100-01-01".to_owned()],
         ..boot_job()

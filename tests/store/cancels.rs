@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::run::RunState;
@@ -14,16 +15,19 @@ async fn cancelling_a_due_run_ends_it_at_once() {
     release(&farm.db, &me, &[Attempt::from(&run)], Release::Drained)
         .await
         .unwrap();
-    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);
+    assert_eq!(
+        cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap(),
+        Cancelled::Now
+    );
     assert_eq!(farm.state(run.run_id).await.0, "cancelled");
     farm.says("SELECT cancel_by FROM farmhand.run_history", Some("eve"))
         .await;
     assert_eq!(
-        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap(),
         Cancelled::AlreadyFinal(RunState::Cancelled)
     );
     assert_eq!(
-        cancel(&farm.db, 999_999, "eve").await.unwrap(),
+        cancel(&anna(&farm.db), 999_999, "eve").await.unwrap(),
         Cancelled::NotFound
     );
 }
@@ -35,21 +39,21 @@ async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
     let asked = Cancelled::Requested { node: "a".to_owned() };
     // The holder ends it.
     let run = farm.held_run(&a, "j", spec()).await;
-    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), asked);
+    assert_eq!(cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap(), asked);
     assert_eq!(farm.state(run.run_id).await.0, "running");
     let mut end = success(&a, &run);
     end.state = RunState::Cancelled;
     assert_eq!(one(&farm, end).await, FinishResult::Done);
     // The holder retries it.
     let run = farm.held_run(&a, "k", spec()).await;
-    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap();
     let ended = retry(&farm.db, &[failure(&a, &run, Duration::ZERO)])
         .await
         .unwrap();
     assert_eq!(ended[0].1, FinishResult::Ended(RunState::Cancelled));
     // The holder is lost.
     let run = farm.held_run(&a, "l", spec()).await;
-    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap();
     expire_now(&farm, &a).await;
     assert_eq!(farm.state(run.run_id).await.0, "cancelled");
     assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
@@ -64,13 +68,13 @@ async fn a_run_of_an_ended_session_is_cancelled_when_it_is_freed() {
     let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
     farm.exec(end).await;
     assert_eq!(
-        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap(),
         Cancelled::Held
     );
     // A new session of its node knows nothing of it.
     farm.node("a").await;
     assert_eq!(
-        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap(),
         Cancelled::Held
     );
     assert_eq!(farm.state(run.run_id).await.0, "running");

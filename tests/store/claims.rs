@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -121,7 +122,11 @@ async fn an_each_node_job_runs_once_on_every_ready_node_and_nowhere_else() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     farm.node("c").await;
-    assert!(withhold(&farm.db, "c", Withhold::Cordon, "eve").await.unwrap());
+    assert!(
+        withhold(&anna(&farm.db), "c", Withhold::Cordon, "eve")
+            .await
+            .unwrap()
+    );
     let at = past(60);
     let each = JobSpec {
         run_on: RunOn::EachNode,
@@ -198,24 +203,30 @@ async fn cordoned_and_draining_nodes_claim_nothing_until_told_otherwise() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.due_runs("j", 1).await;
-    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
+    withhold(&anna(&farm.db), "a", Withhold::Cordon, "eve")
+        .await
+        .unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
     let drain = Withhold::Drain { within: None };
-    withhold(&farm.db, "a", drain, "eve").await.unwrap();
+    withhold(&anna(&farm.db), "a", drain, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
     // Nor is anything ended any more when a drain that ends runs gives way to a cordon, which does not.
     let soon = Some(std::time::Duration::from_secs(600));
-    withhold(&farm.db, "a", Withhold::Drain { within: soon }, "eve")
+    withhold(&anna(&farm.db), "a", Withhold::Drain { within: soon }, "eve")
         .await
         .unwrap();
-    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
+    withhold(&anna(&farm.db), "a", Withhold::Cordon, "eve")
+        .await
+        .unwrap();
     let drains =
         "SELECT count(*) FROM farmhand.node WHERE draining OR drain_until IS NOT NULL OR NOT cordoned";
     farm.is(drains, 0).await;
-    withhold(&farm.db, "a", Withhold::Resume, "eve").await.unwrap();
+    withhold(&anna(&farm.db), "a", Withhold::Resume, "eve")
+        .await
+        .unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
     assert!(
-        !withhold(&farm.db, "nobody", Withhold::Cordon, "eve")
+        !withhold(&anna(&farm.db), "nobody", Withhold::Cordon, "eve")
             .await
             .unwrap()
     );

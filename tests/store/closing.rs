@@ -3,6 +3,7 @@
 use farmhand_store::protocol::{
     Attempt, Closed, Expired, Freed, Release, claim, close_if, force_expire, release,
 };
+use farmhand_tests::acting::anna;
 
 use crate::fixture::{Farm, spec};
 
@@ -47,11 +48,13 @@ async fn a_forced_release_ends_the_session_that_was_confirmed_and_no_later_one()
     ));
     let later = farm.node("a").await;
     let run = farm.held_run(&later, "j", spec()).await;
-    let before = force_expire(&farm.db, "a", confirmed.session).await.unwrap();
+    let before = force_expire(&anna(&farm.db), "a", confirmed.session)
+        .await
+        .unwrap();
     assert_eq!(before, Expired::Changed);
     assert_eq!(farm.state(run.run_id).await.0, "running");
 
-    let Expired::Done { freed } = force_expire(&farm.db, "a", later.session).await.unwrap() else {
+    let Expired::Done { freed } = force_expire(&anna(&farm.db), "a", later.session).await.unwrap() else {
         panic!("not ended")
     };
     assert_eq!(freed.iter().map(|f| f.run_id).collect::<Vec<_>>(), [run.run_id]);

@@ -4,6 +4,7 @@ use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::protocol::{Closed, NodeReport, Renewed, close, renew};
 use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::{Options, PrivateServer, config};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -269,7 +270,7 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
     admin.exec("SELECT pg_reload_conf()").await;
     let mut seen = None;
     for _ in 0..500 {
-        if let Err(error) = jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve").await {
+        if let Err(error) = jobs::withhold(&anna(&db), "nobody", jobs::Withhold::Cordon, "eve").await {
             seen = Some(error);
             break;
         }
@@ -287,7 +288,7 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
         .await;
     admin.exec("SELECT pg_reload_conf()").await;
     for _ in 0..500 {
-        if jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve")
+        if jobs::withhold(&anna(&db), "nobody", jobs::Withhold::Cordon, "eve")
             .await
             .is_ok()
         {

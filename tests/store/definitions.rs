@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::{Enabled, JobSpec};
@@ -23,7 +24,7 @@ fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange
 }
 
 async fn applied(farm: &Farm, changes: &[JobChange], prune: bool) -> Vec<(String, i64, Change)> {
-    match apply(&farm.owner, changes, prune, "tester").await.unwrap() {
+    match apply(&anna(&farm.owner), changes, prune, "tester").await.unwrap() {
         ApplyOutcome::Done { applied, .. } => {
             applied.into_iter().map(|a| (a.job_id, a.rev, a.change)).collect()
         }
@@ -78,7 +79,7 @@ async fn a_change_that_commits_later_has_the_higher_number() {
         .await;
     let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
-        apply(&db, &[change("j", 0, None)], false, "tester")
+        apply(&anna(&db), &[change("j", 0, None)], false, "tester")
             .await
             .unwrap()
     });
@@ -103,7 +104,10 @@ async fn overdue_instants_must_be_fired_before_their_schedule_changes() {
     let next = Some(past(-600));
     // With an innocent one: nothing of the set is applied.
     let set = [change("j", 3, next), change("k", 0, None)];
-    assert_eq!(apply(&farm.owner, &set, false, "tester").await.unwrap(), blocked);
+    assert_eq!(
+        apply(&anna(&farm.owner), &set, false, "tester").await.unwrap(),
+        blocked
+    );
     assert_eq!(job(&farm.db, "k").await.unwrap(), None);
     farm.fire_at("j", at, &[at]).await;
     applied(&farm, &set, false).await;
@@ -126,7 +130,7 @@ async fn what_is_due_when_a_job_is_stopped_starts_no_more_and_has_its_record() {
     // On a copy claims are closed until agents have watched it.
     replace(&farm).await;
     assert_eq!(
-        pause(&farm.db, "paused", "eve", None).await.unwrap(),
+        pause(&anna(&farm.db), "paused", "eve", None).await.unwrap(),
         Paused::Done
     );
     let disabled = JobChange {
@@ -137,7 +141,9 @@ async fn what_is_due_when_a_job_is_stopped_starts_no_more_and_has_its_record() {
         spec: ten_minutes(Enabled::Yes),
         ..change("paused", 0, Some(past(-60)))
     };
-    delete(&farm.owner, &["removed".to_owned()], "eve").await.unwrap();
+    delete(&anna(&farm.owner), &["removed".to_owned()], "eve")
+        .await
+        .unwrap();
     applied(&farm, &[disabled, paused], true).await;
     let told = "SELECT string_agg(DISTINCT job_id || ' ' || reason || ' ' || submitted_by, ', ') FROM farmhand.run_history
         WHERE state = 'skipped' AND first_due = (SELECT min(first_due) FROM farmhand.run_history)";
@@ -166,9 +172,14 @@ async fn next_run_never_goes_back_to_a_decided_instant() {
     applied(&farm, &[change("j", 0, Some(at))], false).await;
     farm.fire_at("j", at, &[at]).await;
     for again in [at, past(300)] {
-        let outcome = apply(&farm.owner, &[change("j", 1, Some(again))], false, "tester")
-            .await
-            .unwrap();
+        let outcome = apply(
+            &anna(&farm.owner),
+            &[change("j", 1, Some(again))],
+            false,
+            "tester",
+        )
+        .await
+        .unwrap();
         let stale = Blocked::Stale {
             job_id: "j".to_owned(),
             decided_until: at,
@@ -177,10 +188,12 @@ async fn next_run_never_goes_back_to_a_decided_instant() {
     }
     // Nor by deleting the job and bringing it back.
     assert!(matches!(
-        delete(&farm.owner, &["j".to_owned()], "eve").await.unwrap(),
+        delete(&anna(&farm.owner), &["j".to_owned()], "eve")
+            .await
+            .unwrap(),
         ApplyOutcome::Done { .. }
     ));
-    let outcome = apply(&farm.owner, &[change("j", 0, Some(at))], false, "tester")
+    let outcome = apply(&anna(&farm.owner), &[change("j", 0, Some(at))], false, "tester")
         .await
         .unwrap();
     assert!(matches!(outcome, ApplyOutcome::Blocked(_)));
@@ -199,7 +212,7 @@ async fn an_apply_waits_for_the_firing_in_flight_and_then_knows_it() {
         .await;
     let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
-        apply(&db, &[change("j", 1, Some(at))], false, "tester")
+        apply(&anna(&db), &[change("j", 1, Some(at))], false, "tester")
             .await
             .unwrap()
     });
@@ -218,12 +231,17 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     let (soon, later) = (past(-60), past(-600));
     applied(&farm, &[change("j", 0, Some(soon))], false).await;
     assert_eq!(
-        pause(&farm.db, "j", "eve", Some("holidays")).await.unwrap(),
+        pause(&anna(&farm.db), "j", "eve", Some("holidays"))
+            .await
+            .unwrap(),
         Paused::Done
     );
-    assert_eq!(pause(&farm.db, "j", "eve", None).await.unwrap(), Paused::Already);
     assert_eq!(
-        pause(&farm.db, "nobody", "eve", None).await.unwrap(),
+        pause(&anna(&farm.db), "j", "eve", None).await.unwrap(),
+        Paused::Already
+    );
+    assert_eq!(
+        pause(&anna(&farm.db), "nobody", "eve", None).await.unwrap(),
         Paused::NotFound
     );
     let paused = job(&farm.db, "j").await.unwrap().unwrap();
@@ -242,12 +260,14 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
         last: missed_until,
         count: 5,
     };
-    let done = resume(&farm.db, "j", 2, Some(later), &[missed], "eve")
+    let done = resume(&anna(&farm.db), "j", 2, Some(later), &[missed], "eve")
         .await
         .unwrap();
     assert_eq!(done, Resumed::Done);
     assert_eq!(
-        resume(&farm.db, "j", 2, Some(later), &[], "eve").await.unwrap(),
+        resume(&anna(&farm.db), "j", 2, Some(later), &[], "eve")
+            .await
+            .unwrap(),
         Resumed::NotPaused
     );
     let awake = job(&farm.db, "j").await.unwrap().unwrap();
@@ -255,8 +275,8 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     farm.is("SELECT count FROM farmhand.run WHERE reason = 'paused'", 5)
         .await;
 
-    pause(&farm.db, "j", "eve", None).await.unwrap();
-    let stale = resume(&farm.db, "j", 2, Some(missed_until), &[], "eve")
+    pause(&anna(&farm.db), "j", "eve", None).await.unwrap();
+    let stale = resume(&anna(&farm.db), "j", 2, Some(missed_until), &[], "eve")
         .await
         .unwrap();
     let decided_until = awake.decided_until.unwrap();
@@ -267,14 +287,14 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
 async fn a_schedule_that_an_apply_replaces_meanwhile_is_not_resumed() {
     let farm = Farm::new().await;
     farm.job("j", spec(), None).await;
-    pause(&farm.db, "j", "eve", None).await.unwrap();
+    pause(&anna(&farm.db), "j", "eve", None).await.unwrap();
     let applying = farm.test.client().await;
     let seq = "BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1";
     applying.exec(seq).await;
     applying.exec(APPLY).await;
     let db = farm.db.clone();
     // The first revision has no schedule.
-    let resuming = tokio::spawn(async move { resume(&db, "j", 1, None, &[], "eve").await.unwrap() });
+    let resuming = tokio::spawn(async move { resume(&anna(&db), "j", 1, None, &[], "eve").await.unwrap() });
     until_blocked(&farm).await;
     applying.exec("COMMIT").await;
     assert_eq!(resuming.await.unwrap(), Resumed::Changed);
@@ -310,11 +330,13 @@ async fn what_fell_into_a_pause_is_recorded_before_another_schedule_is_applied()
     let farm = Farm::new().await;
     for name in ["changed", "removed", "pruned"] {
         farm.job(name, ten_minutes(), None).await;
-        pause(&farm.db, name, "eve", None).await.unwrap();
+        pause(&anna(&farm.db), name, "eve", None).await.unwrap();
     }
     let earlier = "UPDATE farmhand.job SET paused_at = now() - interval '2 hours'";
     farm.exec(earlier).await;
-    delete(&farm.owner, &["removed".to_owned()], "eve").await.unwrap();
+    delete(&anna(&farm.owner), &["removed".to_owned()], "eve")
+        .await
+        .unwrap();
     let longer = JobSpec {
         start: Some(past(7000).to_string()),
         ..ten_minutes()

@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -261,13 +262,18 @@ async fn a_finished_run_is_run_again_as_a_new_one() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     assert_eq!(
-        retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap(),
+        retry_run(&anna(&farm.db), run.run_id, "eve", false, None)
+            .await
+            .unwrap(),
         Retried::NotFinal
     );
     one(&farm, success(&me, &run)).await;
     let none = retried_runs(&farm.db, &[run.run_id], None).await.unwrap();
     assert!(none.is_empty(), "{none:?}");
-    let Retried::Run(new) = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap() else {
+    let Retried::Run(new) = retry_run(&anna(&farm.db), run.run_id, "eve", false, None)
+        .await
+        .unwrap()
+    else {
         panic!("no new run")
     };
     assert_eq!(
@@ -281,7 +287,9 @@ async fn a_finished_run_is_run_again_as_a_new_one() {
     );
     assert_eq!(again.due_at, run.due_at);
     assert_eq!(
-        retry_run(&farm.db, 999_999, "eve", false, None).await.unwrap(),
+        retry_run(&anna(&farm.db), 999_999, "eve", false, None)
+            .await
+            .unwrap(),
         Retried::NotFound
     );
 }

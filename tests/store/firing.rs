@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{JobSpec, Overlap};
@@ -91,7 +92,7 @@ async fn ten_thousand_jobs_due_at_one_instant_are_ten_statements() {
             source: "test.toml".to_owned(),
         })
         .collect();
-    farmhand_store::jobs::apply(&farm.owner, &changes, false, "tester")
+    farmhand_store::jobs::apply(&anna(&farm.owner), &changes, false, "tester")
         .await
         .unwrap();
     assert_eq!(jobs_since(&farm.db, 0).await.unwrap().len(), 10_000);

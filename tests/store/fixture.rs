@@ -11,6 +11,7 @@ use farmhand_store::protocol::{
     fire, open, overdue,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity, Note};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
@@ -58,7 +59,10 @@ impl Farm {
             next_run,
             source: "test.toml".to_owned(),
         };
-        match apply(&self.owner, &[change], false, "tester").await.unwrap() {
+        match apply(&anna(&self.owner), &[change], false, "tester")
+            .await
+            .unwrap()
+        {
             ApplyOutcome::Done { applied, .. } => applied[0].rev,
             other => panic!("{job_id}: {other:?}"),
         }

@@ -12,6 +12,7 @@ use farmhand_store::notify;
 use farmhand_store::partitions::ensure_partitions;
 use farmhand_store::protocol::{Claimed, claim_any, claim_gated, finish, force_expire, raise_sequences};
 use farmhand_store::{Db, LeaseIdentity};
+use farmhand_tests::acting::anna;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -59,7 +60,7 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
         tokio::task::yield_now().await;
         won.iter().for_each(|run| ledger.change(&me, run, -1));
         if round % 10 == 0 {
-            force_expire(&db, &address, me.session).await.unwrap();
+            force_expire(&anna(&db), &address, me.session).await.unwrap();
             me = opened(&db, info(&address, Uuid::new_v4(), json!({}))).await;
             continue;
         }

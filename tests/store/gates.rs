@@ -1,5 +1,6 @@
 //! What passes the gates of pools, locks and rates, and what gives back its place.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap};
@@ -21,7 +22,7 @@ impl Farm {
             size,
             source: "test.toml".to_owned(),
         };
-        let done = apply_all(&self.owner, &[], Some(&[pool]), None, false, "tester")
+        let done = apply_all(&anna(&self.owner), &[], Some(&[pool]), None, false, "tester")
             .await
             .unwrap();
         assert!(matches!(done, ApplyOutcome::Done { .. }), "{done:?}");
@@ -99,10 +100,10 @@ async fn a_pool_is_resized_at_once_and_shrinking_ends_nothing() {
     }
     let held = gated(&farm, &a, 9).await;
     assert_eq!(held.len(), 2);
-    assert!(set_pool(&farm.db, "p", 3, "eve").await.unwrap());
+    assert!(set_pool(&anna(&farm.db), "p", 3, "eve").await.unwrap());
     let more = gated(&farm, &a, 9).await;
     assert_eq!(more.len(), 1);
-    assert!(set_pool(&farm.db, "p", 1, "eve").await.unwrap());
+    assert!(set_pool(&anna(&farm.db), "p", 1, "eve").await.unwrap());
     finish(&farm.db, &[success(&a, &held[0]), success(&a, &held[1])])
         .await
         .unwrap();
@@ -112,9 +113,9 @@ async fn a_pool_is_resized_at_once_and_shrinking_ends_nothing() {
     );
     finish(&farm.db, &[success(&a, &more[0])]).await.unwrap();
     assert_eq!(gated(&farm, &a, 9).await.len(), 1);
-    assert!(set_pool(&farm.db, "p", 0, "eve").await.unwrap());
+    assert!(set_pool(&anna(&farm.db), "p", 0, "eve").await.unwrap());
     assert!(gated(&farm, &a, 9).await.is_empty());
-    assert!(!set_pool(&farm.db, "nope", 1, "eve").await.unwrap());
+    assert!(!set_pool(&anna(&farm.db), "nope", 1, "eve").await.unwrap());
     let row = pool(&farm.db, "p").await.unwrap().unwrap();
     assert_eq!(
         (row.size, row.file_size, row.holders.len(), row.waiting, row.jobs),
@@ -126,7 +127,7 @@ async fn a_pool_is_resized_at_once_and_shrinking_ends_nothing() {
 async fn the_same_file_again_keeps_the_size_set_by_hand_and_another_size_in_it_counts() {
     let farm = Farm::new().await;
     farm.pool("p", 2).await;
-    set_pool(&farm.db, "p", 5, "eve").await.unwrap();
+    set_pool(&anna(&farm.db), "p", 5, "eve").await.unwrap();
     farm.pool("p", 2).await;
     farm.is("SELECT size::bigint FROM farmhand.pool", 5).await;
     farm.pool("p", 3).await;
@@ -143,7 +144,7 @@ async fn pools_that_are_not_there_or_in_use_stop_an_apply() {
         next_run: None,
         source: "t".to_owned(),
     };
-    let refused = apply_all(&farm.owner, &[change(pooled("p"))], None, None, false, "t")
+    let refused = apply_all(&anna(&farm.owner), &[change(pooled("p"))], None, None, false, "t")
         .await
         .unwrap();
     let no_pool = Blocked::NoPool {
@@ -154,7 +155,8 @@ async fn pools_that_are_not_there_or_in_use_stop_an_apply() {
     farm.pool("p", 1).await;
     farm.needy("j", pooled("p")).await;
     let run = farm.submitted("j").await;
-    let prune = || apply_all(&farm.owner, &[], Some(&[]), None, true, "t");
+    let olga = anna(&farm.owner);
+    let prune = || apply_all(&olga, &[], Some(&[]), None, true, "t");
     let in_use = Blocked::PoolInUse {
         pool: "p".to_owned(),
         runs: vec![run],
@@ -201,12 +203,16 @@ async fn every_way_of_making_a_run_meets_the_gate() {
     farm.job("j", job, Some(past(60))).await;
     farm.fire_at("j", past(60), &[past(60), past(50)]).await;
     farm.submitted("j").await;
-    backfill(&farm.db, "j", 1, &[past(7200)], "t").await.unwrap();
+    backfill(&anna(&farm.db), "j", 1, &[past(7200)], "t")
+        .await
+        .unwrap();
     let mut held = gated(&farm, &a, 9).await;
     assert_eq!(held.len(), 1);
     let ended = held.remove(0);
     finish(&farm.db, &[success(&a, &ended)]).await.unwrap();
-    retry_run(&farm.db, ended.run_id, "t", false, None).await.unwrap();
+    retry_run(&anna(&farm.db), ended.run_id, "t", false, None)
+        .await
+        .unwrap();
     let mut seen = Vec::new();
     for _ in 0..4 {
         let mut held = gated(&farm, &a, 9).await;
@@ -289,7 +295,7 @@ async fn cancelling_a_waiting_run_leaves_its_turn_to_the_next() {
     farm.pool("p", 1).await;
     farm.needy("j", pooled("p")).await;
     let runs = [farm.submitted("j").await, farm.submitted("j").await];
-    cancel(&farm.db, runs[0], "eve").await.unwrap();
+    cancel(&anna(&farm.db), runs[0], "eve").await.unwrap();
     assert_eq!(ids(&gated(&farm, &a, 9).await), [runs[1]]);
     sweep(&farm.db).await.unwrap();
 }

@@ -7,6 +7,7 @@ use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish};
 use farmhand_store::reading::{JobsFilter, Paging, farm as moment, jobs};
+use farmhand_tests::acting::anna;
 
 use crate::fixture::{Farm, one, spec, success};
 
@@ -142,7 +143,7 @@ async fn a_shard_that_succeeds_when_repeated_makes_its_firing_a_success() {
     let runs = fired(&farm, &me).await;
     one(&farm, ended(&me, &runs[0], RunState::Failed)).await;
     one(&farm, ended(&me, &runs[1], RunState::Succeeded)).await;
-    let again = retry_run(&farm.db, runs[0].run_id, "eve", false, None)
+    let again = retry_run(&anna(&farm.db), runs[0].run_id, "eve", false, None)
         .await
         .unwrap();
     assert!(matches!(again, Retried::Run(_)), "{again:?}");

@@ -8,6 +8,7 @@ use farmhand_core::run::goes_to;
 use farmhand_store::jobs::{cancel, submit};
 use farmhand_store::protocol::{Lose, LostWhy, abandon, close, close_if, finish, lose, poll, settle, sweep};
 use farmhand_store::{LeaseIdentity, Note};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::Client;
 use serde_json::json;
 use tokio::time::timeout;
@@ -211,7 +212,7 @@ async fn the_round_after_a_lost_one_pauses_as_after_a_failure() {
     let paused = "SELECT retries::bigint FROM farmhand.run_live WHERE reason = 'backoff' AND ready_at > now() + interval '500 ms'";
     assert_eq!(farm.i64(paused).await, 2, "the second failure in a row");
     let waiting = farm.i64("SELECT run_id FROM farmhand.run_live").await;
-    cancel(&farm.db, waiting, "ops").await.unwrap();
+    cancel(&anna(&farm.db), waiting, "ops").await.unwrap();
     assert_eq!(claimed(&farm, &me).await.len(), 1, "somebody wants the next now");
 }
 

@@ -1,5 +1,6 @@
 //! The tables by which runs are made: the database's and the core's are the same.
 
+use farmhand_tests::acting::anna;
 use std::collections::BTreeMap;
 
 use farmhand_core::definition::{Enabled, JobSpec, Overlap, ParamSpec, ParamType, RunOn};
@@ -55,10 +56,10 @@ async fn a_paused_job_that_observes_makes_nothing_by_hand() {
         ..spec()
     };
     let rev = farm.job("j", observes, Some(past(60))).await;
-    pause(&farm.db, "j", "somebody", None).await.unwrap();
+    pause(&anna(&farm.db), "j", "somebody", None).await.unwrap();
     let submitted = submit(&farm.db, "j", &json!({}), None, None).await;
     assert!(submitted.unwrap_err().to_string().contains("observes"));
-    let filled = backfill(&farm.db, "j", rev, &[past(120)], "somebody").await;
+    let filled = backfill(&anna(&farm.db), "j", rev, &[past(120)], "somebody").await;
     assert_eq!(filled.unwrap(), Backfilled::Observes);
 }
 
@@ -136,7 +137,7 @@ async fn the_queue_of_a_schedule_is_as_long_as_its_firings() {
     let hours: Vec<Timestamp> = (1..=1_100)
         .map(|n| first - SignedDuration::from_hours(n))
         .collect();
-    let filled = backfill(&farm.db, "j", rev, &hours[..12], "somebody").await;
+    let filled = backfill(&anna(&farm.db), "j", rev, &hours[..12], "somebody").await;
     assert!(matches!(filled, Ok(Backfilled::Done { run_ids }) if run_ids.len() == 1_200));
     for nth in 0..12 {
         farm.exec("UPDATE farmhand.job SET next_run = now() - interval '1 minute', scheduled = true")
@@ -222,9 +223,9 @@ async fn the_queue_of_runs_by_hand_has_a_bound_of_its_own() {
         overlap: Overlap::Queue,
         by: Some("somebody"),
     };
-    let last = submit_overlapping(&farm.db, queues, true).await.unwrap();
+    let last = submit_overlapping(&anna(&farm.db), queues, true).await.unwrap();
     assert_eq!((last.runs, last.skipped, last.live), (1, 0, 1_000));
-    let one_more = submit_overlapping(&farm.db, queues, true).await.unwrap();
+    let one_more = submit_overlapping(&anna(&farm.db), queues, true).await.unwrap();
     assert_eq!((one_more.runs, one_more.skipped, one_more.live), (1, 1, 1_000));
     farm.is_now(one_more.run_id, "skipped", Some("queue_full")).await;
     let by = format!(
@@ -250,17 +251,23 @@ async fn a_run_is_not_repeated_with_parameters_that_its_job_does_not_have() {
     };
     farm.job("j", job(ParamType::Integer), None).await;
     let run = submit(&farm.db, "j", &json!({"n": 5}), None, None).await.unwrap();
-    cancel(&farm.db, run, "somebody").await.unwrap();
-    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    cancel(&anna(&farm.db), run, "somebody").await.unwrap();
+    let again = retry_run(&anna(&farm.db), run, "somebody", false, None)
+        .await
+        .unwrap();
     assert!(matches!(again, Retried::Run(_)), "{again:?}");
     farm.job("j", job(ParamType::Boolean), None).await;
-    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    let again = retry_run(&anna(&farm.db), run, "somebody", false, None)
+        .await
+        .unwrap();
     assert!(
         matches!(&again, Retried::Unfit(why) if why.contains("must be of type boolean")),
         "{again:?}"
     );
     farm.job("j", spec(), None).await;
-    let again = retry_run(&farm.db, run, "somebody", false, None).await.unwrap();
+    let again = retry_run(&anna(&farm.db), run, "somebody", false, None)
+        .await
+        .unwrap();
     assert!(
         matches!(&again, Retried::Unfit(why) if why.contains("has no parameter")),
         "{again:?}"

@@ -6,6 +6,7 @@ use farmhand_core::definition::{JobSpec, Overlap, TriggerFault};
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Fired, settle};
 use farmhand_store::{Db, LeaseIdentity, reading};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::config;
 use jiff::Timestamp;
 use serde_json::json;
@@ -166,7 +167,9 @@ async fn runs_by_hand_meet_on_the_latest_run_of_each() {
         [format!("trigger: run {} of q failed", bad.run_id)]
     );
     // Repeating the failed one by hand is how an operator goes on.
-    retry_run(&farm.db, bad.run_id, "eve", false, None).await.unwrap();
+    retry_run(&anna(&farm.db), bad.run_id, "eve", false, None)
+        .await
+        .unwrap();
     let fixed = take(&farm, &me, "q").await;
     assert_eq!(ends(&farm, success(&me, &fixed)).await[0].run_ids.len(), 1);
 }
@@ -245,7 +248,7 @@ async fn of_several_parents_none_is_continuous() {
         child: "c".to_owned(),
         parent: "loop".to_owned(),
     };
-    match apply(&farm.owner, &[change], false, "t").await.unwrap() {
+    match apply(&anna(&farm.owner), &[change], false, "t").await.unwrap() {
         ApplyOutcome::Refused(faults) => assert_eq!(faults, [fault]),
         other => panic!("{other:?}"),
     }

@@ -1,5 +1,6 @@
 //! From ends to messages, and from messages to senders.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
@@ -44,7 +45,7 @@ pub fn hook() -> TargetSpec {
 pub async fn farm_with(spec: TargetSpec) -> Farm {
     let farm = Farm::new().await;
     let wanted = [target(spec)];
-    let done = apply_all(&farm.owner, &[], None, Some(&wanted), false, "t")
+    let done = apply_all(&anna(&farm.owner), &[], None, Some(&wanted), false, "t")
         .await
         .unwrap();
     assert!(matches!(done, ApplyOutcome::Done { .. }), "{done:?}");
@@ -273,7 +274,9 @@ pub async fn claimed(farm: &Farm, address: &str, lease: Duration) -> Vec<Deliver
 }
 
 async fn one_message(farm: &Farm) {
-    submit_test(&farm.db, "ops", &hook(), "tester").await.unwrap();
+    submit_test(&anna(&farm.db), "ops", &hook(), "tester")
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -330,7 +333,9 @@ async fn a_target_that_does_not_answer_keeps_no_other_waiting() {
     for _ in 0..5 {
         one_message(&farm).await;
     }
-    submit_test(&farm.db, "other", &hook(), "tester").await.unwrap();
+    submit_test(&anna(&farm.db), "other", &hook(), "tester")
+        .await
+        .unwrap();
     let first = claimed(&farm, "a", LEASE).await;
     let of = |name: &str| first.iter().filter(|d| d.target == name).count();
     assert_eq!((of("ops"), of("other")), (2, 1));
@@ -367,7 +372,7 @@ async fn a_job_cannot_name_a_target_that_is_not_there() {
     };
     let apply = async |targets: Option<&[TargetChange]>, prune| {
         apply_all(
-            &farm.owner,
+            &anna(&farm.owner),
             std::slice::from_ref(&change),
             None,
             targets,

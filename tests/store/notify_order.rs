@@ -1,5 +1,6 @@
 //! In which order messages arrive, whose turn it is, and who wants mail.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
@@ -122,7 +123,7 @@ async fn targets_that_want_mail_are_those_with_an_address() {
         email: vec!["a@b".to_owned()],
         ..TargetSpec::default()
     };
-    apply_all(&farm.owner, &[], None, Some(&[target(mail)]), false, "t")
+    apply_all(&anna(&farm.owner), &[], None, Some(&[target(mail)]), false, "t")
         .await
         .unwrap();
     assert_eq!(wanted().await, ["ops"]);

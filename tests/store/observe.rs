@@ -7,6 +7,7 @@ use farmhand_store::jobs::{Backfilled, Retried, backfill, ran_instants, retry_ru
 use farmhand_store::protocol::{Fire, claim, fire, fire_boot, jobs_since};
 use farmhand_store::reading::{self, JobCondition, JobState, JobsFilter, Paging};
 use farmhand_store::{Db, StoreError};
+use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -163,9 +164,13 @@ async fn nobody_can_run_it_by_hand() {
         .await
         .unwrap();
     refused(submit(&farm.db, "j", &json!({}), None, None).await).await;
-    let again = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap();
+    let again = retry_run(&anna(&farm.db), run.run_id, "eve", false, None)
+        .await
+        .unwrap();
     assert_eq!(again, Retried::Observes);
-    let filled = backfill(&farm.db, "j", rev, &[past(600)], "eve").await.unwrap();
+    let filled = backfill(&anna(&farm.db), "j", rev, &[past(600)], "eve")
+        .await
+        .unwrap();
     assert_eq!(filled, Backfilled::Observes);
     assert_eq!(live(&farm).await, 0);
 }
@@ -178,7 +183,9 @@ async fn what_cron_was_to_run_is_not_made_up_for_once_the_job_runs_itself() {
     let rev = farm.job("j", spec(), None).await;
     let ran = ran_instants(&farm.db, "j", past(900), past(60)).await.unwrap();
     assert_eq!(ran.into_iter().collect::<Vec<_>>(), [(past(600), true)]);
-    let filled = backfill(&farm.db, "j", rev, &[past(600)], "eve").await.unwrap();
+    let filled = backfill(&anna(&farm.db), "j", rev, &[past(600)], "eve")
+        .await
+        .unwrap();
     assert_eq!(filled, Backfilled::Done { run_ids: vec![] });
 }
 

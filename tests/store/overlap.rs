@@ -4,6 +4,7 @@ use farmhand_store::jobs::{
     Cancelled, Submission, Submitted, Withhold, cancel, submit, submit_overlapping, withhold,
 };
 use farmhand_store::protocol::{Claimed, claim, finish, open_epoch, vouch};
+use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -34,7 +35,7 @@ async fn by_hand(farm: &Farm, overlap: Overlap) -> Submitted {
         overlap,
         by: None,
     };
-    submit_overlapping(&farm.db, asked, true).await.unwrap()
+    submit_overlapping(&anna(&farm.db), asked, true).await.unwrap()
 }
 
 #[tokio::test]
@@ -96,7 +97,7 @@ async fn queue_holds_runs_back_and_lets_them_go_in_order() {
     assert_eq!(second.len(), 1);
     // The one in front is cancelled: the last one goes.
     assert!(matches!(
-        cancel(&farm.db, second[0].run_id, "eve").await.unwrap(),
+        cancel(&anna(&farm.db), second[0].run_id, "eve").await.unwrap(),
         Cancelled::Requested { .. }
     ));
     finish(&farm.db, &[success(&me, &second[0])]).await.unwrap();
@@ -165,7 +166,11 @@ async fn replace_leaves_alone_what_runs_on_a_node_that_gets_no_new_run() {
         claims(&farm, &a).await.remove(0),
         claims(&farm, &b).await.remove(0),
     );
-    assert!(withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap());
+    assert!(
+        withhold(&anna(&farm.db), "a", Withhold::Cordon, "eve")
+            .await
+            .unwrap()
+    );
     due_again(&farm, past(60)).await;
     let fired = farm.fire_at("j", past(60), &[past(60)]).await;
     assert_eq!(fired[0].cancelling, [on_b.run_id]);

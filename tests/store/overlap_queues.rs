@@ -1,5 +1,6 @@
 //! What waits behind a live run: how long its queue may be, who lets it go, and who is told to end.
 
+use farmhand_tests::acting::anna;
 use std::future::Future;
 use std::time::Duration;
 
@@ -207,7 +208,7 @@ async fn runs_again(farm: &Farm, run_id: i64) -> i64 {
         told: true,
         queued: true,
     };
-    match retry_one(&farm.db, run_id, wish).await.unwrap() {
+    match retry_one(&anna(&farm.db), run_id, wish).await.unwrap() {
         Retried::Run(new) => new,
         other => panic!("{other:?}"),
     }

@@ -1,5 +1,6 @@
 //! A stream that follows its file keeps its place from round to round, however one ends.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::run::RunState;
@@ -31,7 +32,7 @@ async fn after_a_cancelled_wait() {
     let end = round(&me, &run, RunState::Failed, Duration::from_secs(300));
     one(&farm, end).await;
     let waiting = farm.i64("SELECT run_id FROM farmhand.run_live").await;
-    cancel(&farm.db, waiting, "ops").await.unwrap();
+    cancel(&anna(&farm.db), waiting, "ops").await.unwrap();
     assert_eq!(next(&farm, &me).await.as_deref(), PLACE);
 }
 
@@ -59,8 +60,10 @@ async fn over_a_pause() {
     for wait in [Duration::ZERO, Duration::from_secs(300)] {
         let (farm, me, run) = farm().await;
         one(&farm, round(&me, &run, RunState::Failed, wait)).await;
-        pause(&farm.db, "loop", "ops", None).await.unwrap();
-        resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
+        pause(&anna(&farm.db), "loop", "ops", None).await.unwrap();
+        resume(&anna(&farm.db), "loop", 1, None, &[], "ops")
+            .await
+            .unwrap();
         assert_eq!(next(&farm, &me).await.as_deref(), PLACE, "{wait:?}");
     }
 }
@@ -68,10 +71,12 @@ async fn over_a_pause() {
 #[tokio::test]
 async fn a_round_that_was_cancelled_under_a_pause_has_the_next_begin_anew() {
     let (farm, me, run) = farm().await;
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
+    pause(&anna(&farm.db), "loop", "ops", None).await.unwrap();
     let mut end = failed(&me, &run);
     end.state = RunState::Cancelled;
     one(&farm, end).await;
-    resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
+    resume(&anna(&farm.db), "loop", 1, None, &[], "ops")
+        .await
+        .unwrap();
     assert_eq!(next(&farm, &me).await, None);
 }

@@ -5,6 +5,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{JobChange, apply};
 use farmhand_store::protocol::{Finish, NodeReport, Started, claim, finish, fire, poll, renew, started};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;
@@ -201,11 +202,11 @@ async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jo
             .collect()
     };
     let jobs: Vec<_> = (0..200).map(job).collect();
-    apply(&db, &jobs, false, "tester").await.unwrap();
+    apply(&anna(&db), &jobs, false, "tester").await.unwrap();
     sql.exec("ANALYZE farmhand.job").await;
     assert_eq!(fire(&db, &fires(0, 1)).await.unwrap().len(), 1);
     let jobs: Vec<_> = (200..2_000).map(job).collect();
-    apply(&db, &jobs, false, "tester").await.unwrap();
+    apply(&anna(&db), &jobs, false, "tester").await.unwrap();
     sql.exec(
         "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
          SELECT 'n' || i, 'n', 1, gen_random_uuid(), true, 30000, now(), 1, '1', now() FROM generate_series(1, 2000) i;

@@ -2,6 +2,7 @@ use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, cancel, withhold};
 use farmhand_store::protocol::poll;
+use farmhand_tests::acting::anna;
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};
@@ -67,7 +68,7 @@ async fn cancelling_reaches_the_holder_by_its_poll() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
-    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    cancel(&anna(&farm.db), run.run_id, "eve").await.unwrap();
     let cancels = poll(&farm.db, &a, &MarksBelow::default()).await.unwrap().cancels;
     assert_eq!(cancels.len(), 1);
     assert_eq!(
@@ -87,7 +88,9 @@ async fn cancelling_reaches_the_holder_by_its_poll() {
 async fn a_poll_tells_a_node_that_it_is_cordoned() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
+    withhold(&anna(&farm.db), "a", Withhold::Cordon, "eve")
+        .await
+        .unwrap();
     let poll = poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
     assert!(poll.cordoned && !poll.draining);
     assert!(poll.live_addresses.is_empty());

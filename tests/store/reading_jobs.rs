@@ -6,6 +6,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::{claim, claim_gated};
 use farmhand_store::reading::{self, JobCondition, JobKind, JobOrder, JobState, JobsFilter};
+use farmhand_tests::acting::anna;
 use jiff::ToSpan;
 use serde_json::json;
 
@@ -33,7 +34,7 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
         }
         one(&farm, end).await;
     }
-    pause(&farm.db, "backup-db", "somebody", Some("holidays"))
+    pause(&anna(&farm.db), "backup-db", "somebody", Some("holidays"))
         .await
         .unwrap();
 
@@ -327,7 +328,7 @@ async fn the_schedule_ahead_has_what_is_due_by_hour_and_how_long_it_usually_take
     farm.job("next-year", scheduled("@yearly"), Some(past(-30 * 86_400)))
         .await;
     farm.job("by-hand", spec(), None).await;
-    pause(&farm.db, "paused", "somebody", None).await.unwrap();
+    pause(&anna(&farm.db), "paused", "somebody", None).await.unwrap();
     for _ in 0..5 {
         submitted(&farm, "hourly").await;
         let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);

@@ -1,5 +1,6 @@
 //! Runs that only one node may run, and a node that will not.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, RunOn};
@@ -51,13 +52,13 @@ async fn a_node_is_removed_when_its_session_is_over_and_its_runs_have_an_outcome
     let a = farm.node_with("a", json!({"role": "db"})).await;
     let runs = due(&farm).await;
     assert!(
-        !remove_node(&farm.owner, "a", "tester").await.unwrap(),
+        !remove_node(&anna(&farm.owner), "a", "tester").await.unwrap(),
         "it is open"
     );
     close(&farm.db, &a).await.unwrap();
-    assert!(remove_node(&farm.owner, "a", "tester").await.unwrap());
+    assert!(remove_node(&anna(&farm.owner), "a", "tester").await.unwrap());
     assert!(
-        !remove_node(&farm.owner, "a", "tester").await.unwrap(),
+        !remove_node(&anna(&farm.owner), "a", "tester").await.unwrap(),
         "it is gone"
     );
     farm.is("SELECT count(*) FROM farmhand.node", 0).await;
@@ -78,5 +79,5 @@ async fn a_node_whose_run_is_not_free_yet_is_not_removed() {
     farm.held_run(&a, "j", spec()).await;
     let end = "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now()";
     farm.exec(end).await;
-    assert!(!remove_node(&farm.owner, "a", "tester").await.unwrap());
+    assert!(!remove_node(&anna(&farm.owner), "a", "tester").await.unwrap());
 }

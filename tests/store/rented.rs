@@ -4,6 +4,7 @@
 use farmhand_store::jobs::{JobChange, apply};
 use farmhand_store::protocol::{FinishResult, claim, finish};
 use farmhand_store::{Db, migrate, survey};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::services::{Rented, SERVICES};
 use farmhand_tests::pg::{config, connect};
 
@@ -47,7 +48,7 @@ async fn a_customer_of_each_service_migrates_and_agents_fire_claim_and_finish() 
             next_run,
             source: "test.toml".to_owned(),
         });
-        apply(&operator, &[change(Some(at))], false, "tester")
+        apply(&anna(&operator), &[change(Some(at))], false, "tester")
             .await
             .unwrap_or_else(|e| panic!("{name}: {e}"));
         let fired = farm.fire_at("tick", at, &[at]).await;

@@ -75,8 +75,8 @@ async fn every_function_says_where_it_looks_for_names() {
     )
     .await;
     let known = "be_alone begin_session count_epoch count_one drop_partitions \
-        end_rows end_session ensure_partitions forget_audit free_lease hold_token keep_audit keep_places \
-        known_credential make_row_runs note_action note_change note_rows note_runs \
+        end_rows end_session ensure_partitions forget_audit free_lease hold_token keep_places \
+        known_credential make_row_runs \
         raise_sequences release renew row_room row_writes submit submit_run trim_history \
         try_acquire waits_for";
     assert_eq!(definers.join(" "), known);

@@ -6,6 +6,7 @@ use farmhand_store::migrate::migrate_roles;
 use farmhand_store::partitions::{AHEAD, drop_older_than, ensure_partitions};
 use farmhand_store::protocol::{claim, finish};
 use farmhand_store::retention::Retention;
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::Client;
 use farmhand_tests::pg::{TestDb, connect};
 use serde_json::json;
@@ -165,7 +166,7 @@ async fn sql_in_names_stays_a_name() {
         next_run: None,
         source: "test.toml".to_owned(),
     };
-    match apply(&farm.owner, &[change], false, "tester").await {
+    match apply(&anna(&farm.owner), &[change], false, "tester").await {
         Err(StoreError::Forbidden { why, .. }) => assert!(why.contains("there is no table"), "{why}"),
         other => panic!("{other:?}"),
     }

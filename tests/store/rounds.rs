@@ -1,5 +1,6 @@
 //! Continuous jobs: one live run per instance, whatever comes between a round and the next.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::definition::{Enabled, JobSpec, OnLost, StreamSpec};
@@ -264,7 +265,7 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     let me = farm.node("a").await;
     farm.job("loop", looping(2), None).await;
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
+    pause(&anna(&farm.db), "loop", "ops", None).await.unwrap();
     assert_eq!(live(&farm).await, 1, "the round that waited is gone");
     one(&farm, done(&me, &run)).await;
     assert_eq!(live(&farm).await, 0);
@@ -277,7 +278,9 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     );
     assert!(sweep(&farm.db).await.unwrap().is_empty());
     assert_eq!(live(&farm).await, 0, "a sweep does not undo a pause");
-    resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
+    resume(&anna(&farm.db), "loop", 1, None, &[], "ops")
+        .await
+        .unwrap();
     assert_eq!(claimed(&farm, &me).await.len(), 2);
 }
 
@@ -299,7 +302,7 @@ async fn backs_off() -> (Farm, LeaseIdentity) {
 async fn a_round_in_its_pause_is_dropped_without_a_record() {
     let (farm, me) = backs_off().await;
     assert!(claimed(&farm, &me).await.is_empty());
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
+    pause(&anna(&farm.db), "loop", "ops", None).await.unwrap();
     assert_eq!((live(&farm).await, history(&farm).await.len()), (0, 1));
 }
 
@@ -339,7 +342,9 @@ async fn a_deleted_disabled_or_rescheduled_job_loops_no_more() {
         farm.job(job, looping(2), None).await;
     }
     let running = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    delete(&farm.owner, &["gone".to_owned()], "ops").await.unwrap();
+    delete(&anna(&farm.owner), &["gone".to_owned()], "ops")
+        .await
+        .unwrap();
     let off = JobSpec {
         enabled: Enabled::No,
         ..looping(2)
@@ -390,7 +395,7 @@ async fn a_round_that_may_not_run_twice_is_lost_and_the_loop_goes_on() {
 async fn cancelling_a_round_that_waits_makes_the_next_due_at_once() {
     let (farm, me) = backs_off().await;
     let waiting = farm.i64("SELECT run_id FROM farmhand.run_live").await;
-    cancel(&farm.db, waiting, "ops").await.unwrap();
+    cancel(&anna(&farm.db), waiting, "ops").await.unwrap();
     assert_ne!(one_claimed(&farm, &me).await.run_id, waiting);
 }
 

@@ -2,6 +2,7 @@
 
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, pause};
 use farmhand_store::protocol::{Finish, FinishResult, claim, close, finish, sweep};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::Client;
 use tokio_postgres::types::{Json, Type};
 
@@ -35,7 +36,7 @@ async fn a_pause_waits_for_the_end_in_flight_and_takes_the_round_it_made() {
     let holder = farm.test.client().await;
     finish_in_flight(&holder, &done(&me, &run)).await;
     let db = farm.db.clone();
-    let pausing = tokio::spawn(async move { pause(&db, "loop", "ops", None).await.unwrap() });
+    let pausing = tokio::spawn(async move { pause(&anna(&db), "loop", "ops", None).await.unwrap() });
     until_blocked(&farm).await;
     holder.exec("COMMIT").await;
     pausing.await.unwrap();
@@ -134,7 +135,7 @@ async fn an_apply_waits_for_the_end_in_flight_and_renews_the_round_it_made() {
         next_run: None,
         source: "test.toml".to_owned(),
     };
-    let applying = tokio::spawn(async move { apply(&db, &[change], false, "ops").await.unwrap() });
+    let applying = tokio::spawn(async move { apply(&anna(&db), &[change], false, "ops").await.unwrap() });
     until_blocked(&farm).await;
     holder.exec("COMMIT").await;
     assert!(matches!(applying.await.unwrap(), ApplyOutcome::Done { .. }));

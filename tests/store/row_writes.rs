@@ -11,6 +11,7 @@ use farmhand_store::protocol::{Finish, Started, claim, finish, started};
 use farmhand_store::retention::Retention;
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::{dispatch, survey};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::{config, connect};
 use serde_json::json;
 
@@ -103,7 +104,7 @@ async fn an_older_end_never_follows_a_newer_one() {
     };
     one(&farm, failed).await;
     write(&farm).await;
-    let Retried::Run(_) = retry_run(&farm.db, first.run_id, "me", false, None)
+    let Retried::Run(_) = retry_run(&anna(&farm.db), first.run_id, "me", false, None)
         .await
         .unwrap()
     else {
@@ -165,9 +166,9 @@ async fn the_ends_of_paused_and_deleted_jobs_are_written_and_doctor_counts_what_
     for (run, end) in runs.iter().zip(["paused", "deleted"]) {
         one(&farm, success(&me, run)).await;
         match end {
-            "paused" => pause(&farm.db, "orders", "me", None).await.map(drop),
+            "paused" => pause(&anna(&farm.db), "orders", "me", None).await.map(drop),
             _ => delete(
-                &Db::connect(&farm.test.config()).await.unwrap(),
+                &anna(&Db::connect(&farm.test.config()).await.unwrap()),
                 &["orders".to_owned()],
                 "me",
             )
@@ -267,7 +268,7 @@ async fn no_operators_session_executes_a_trigger_of_a_tables_owner() {
     let operator = Db::connect(&config(&farm.test.url_as("farm_operator")))
         .await
         .unwrap();
-    cancel(&operator, run, "olga").await.unwrap();
+    cancel(&anna(&operator), run, "olga").await.unwrap();
     assert_eq!(row(&farm, 1).await.4.as_deref(), Some("cancelled: cancelled"));
     farm.is("SELECT count(*) FROM shop.seen WHERE who = 'farm_operator'", 0)
         .await;

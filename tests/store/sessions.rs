@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
@@ -161,7 +162,7 @@ async fn a_node_that_leaves_is_draining_until_its_next_agent_whatever_an_operato
     let same = info("a", me.incarnation, json!({}));
     let state = async || farm.text("SELECT state FROM farmhand.node").await.unwrap();
     let leaves = async |leaving| readopt(&farm.db, me.session, &same, leaving).await.unwrap();
-    let told = async |order| withhold(&farm.db, "a", order, "eve").await.unwrap();
+    let told = async |order| withhold(&anna(&farm.db), "a", order, "eve").await.unwrap();
     let seen = async || poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
     assert!(leaves(true).await && seen().await.leaving);
     assert_eq!(state().await, "draining");

@@ -1,6 +1,7 @@
 //! Everything at once: agents that claim, finish, retry, die, are expired and come back, in an order of
 //! chance, on one database. What must hold at the end holds whatever the order was.
 
+use farmhand_tests::acting::anna;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl Agent {
             }
             88..92 => {
                 if let Some(run) = self.held.first() {
-                    cancel(&self.db, run.run_id, "storm").await.unwrap();
+                    cancel(&anna(&self.db), run.run_id, "storm").await.unwrap();
                 }
             }
             92..96 => {

@@ -8,6 +8,7 @@ use farmhand_store::protocol::{Attempt, Claimed, Finish, claim, sweep};
 use farmhand_store::streams::{
     ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
 };
+use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 
 use super::fixture::*;
@@ -145,7 +146,7 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
     ];
     record(&farm, &run, a.session, &ends).await;
     // While it still runs, too.
-    let one = replay_items(&farm.db, run.run_id, "eve", Some(&[9, 6]))
+    let one = replay_items(&anna(&farm.db), run.run_id, "eve", Some(&[9, 6]))
         .await
         .unwrap();
     let Replayed::Run {
@@ -155,7 +156,9 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
     else {
         panic!("{one:?}")
     };
-    let rest = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let rest = replay_items(&anna(&farm.db), run.run_id, "eve", None)
+        .await
+        .unwrap();
     let Replayed::Run {
         run_id: rest,
         items: 2,
@@ -164,11 +167,13 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
         panic!("{rest:?}")
     };
     assert_eq!(
-        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        replay_items(&anna(&farm.db), run.run_id, "eve", None)
+            .await
+            .unwrap(),
         Replayed::Nothing
     );
     assert_eq!(
-        replay_items(&farm.db, 4711, "eve", None).await.unwrap(),
+        replay_items(&anna(&farm.db), 4711, "eve", None).await.unwrap(),
         Replayed::NotFound
     );
 
@@ -198,7 +203,7 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
     ];
     assert_eq!(told, expected);
     // What failed again is replayed from there.
-    let again = replay_items(&farm.db, rest, "eve", None).await.unwrap();
+    let again = replay_items(&anna(&farm.db), rest, "eve", None).await.unwrap();
     assert!(matches!(again, Replayed::Run { items: 1, .. }), "{again:?}");
 }
 
@@ -207,7 +212,9 @@ async fn replay_of_two(farm: &Farm, me: &LeaseIdentity) -> Claimed {
     let run = farm.held_run(me, "j", stream()).await;
     let ends = [end(2, "failed", "two"), end(5, "failed", "five")];
     record(farm, &run, me.session, &ends).await;
-    let replayed = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let replayed = replay_items(&anna(&farm.db), run.run_id, "eve", None)
+        .await
+        .unwrap();
     let Replayed::Run { run_id, items: 2 } = replayed else {
         panic!("{replayed:?}")
     };
@@ -221,7 +228,9 @@ async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
     let replay = replay_of_two(&farm, &a).await;
     record(&farm, &replay, a.session, &[end(2, "succeeded", "two")]).await;
     assert_eq!(
-        replay_items(&farm.db, replay.run_id, "eve", None).await.unwrap(),
+        replay_items(&anna(&farm.db), replay.run_id, "eve", None)
+            .await
+            .unwrap(),
         Replayed::Nothing,
         "it may still come to the other"
     );
@@ -230,7 +239,9 @@ async fn what_a_replay_did_not_come_to_before_it_ended_is_replayed_from_it() {
         ..success(&a, &replay)
     };
     one(&farm, cancelled).await;
-    let again = replay_items(&farm.db, replay.run_id, "eve", None).await.unwrap();
+    let again = replay_items(&anna(&farm.db), replay.run_id, "eve", None)
+        .await
+        .unwrap();
     let Replayed::Run { run_id, items: 1 } = again else {
         panic!("{again:?}")
     };
@@ -250,7 +261,8 @@ async fn a_retry_of_a_replay_runs_what_is_left_of_its_lines_and_no_other() {
         ..success(&a, &first)
     };
     one(&farm, failed).await;
-    let retry = || retry_run(&farm.db, first.run_id, "eve", false, None);
+    let eve = anna(&farm.db);
+    let retry = || retry_run(&eve, first.run_id, "eve", false, None);
     let Retried::Run(again) = retry().await.unwrap() else {
         panic!("it is not run again")
     };
@@ -266,7 +278,8 @@ async fn of_many_who_replay_a_line_at_once_one_does_and_the_others_are_told() {
     let run = farm.held_run(&a, "j", stream()).await;
     for item in 1..=20 {
         record(&farm, &run, a.session, &[end(item, "failed", "x")]).await;
-        let replay = || replay_items(&farm.db, run.run_id, "eve", None);
+        let eve = anna(&farm.db);
+        let replay = || replay_items(&eve, run.run_id, "eve", None);
         let all = tokio::join!(replay(), replay(), replay(), replay());
         let mut all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap(), all.3.unwrap()];
         all.sort_by_key(|replayed| *replayed == Replayed::Nothing);
@@ -283,7 +296,9 @@ async fn a_job_that_is_no_stream_any_more_replays_nothing() {
     record(&farm, &run, a.session, &[end(2, "failed", "two")]).await;
     farm.job("j", spec(), None).await;
     assert_eq!(
-        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        replay_items(&anna(&farm.db), run.run_id, "eve", None)
+            .await
+            .unwrap(),
         Replayed::NoStream
     );
 }
@@ -314,7 +329,9 @@ async fn of_a_run_that_lives_on_no_replay_is_forgotten() {
     let a = farm.node("a").await;
     let run = farm.held_run(&a, "j", stream()).await;
     record(&farm, &run, a.session, &[end(7, "failed", "x")]).await;
-    replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    replay_items(&anna(&farm.db), run.run_id, "eve", None)
+        .await
+        .unwrap();
     let replay = claim(&farm.db, &a, 1, None).await.unwrap().remove(0);
     record(&farm, &replay, a.session, &[end(7, "succeeded", "x")]).await;
     one(&farm, success(&a, &replay)).await;
@@ -323,7 +340,9 @@ async fn of_a_run_that_lives_on_no_replay_is_forgotten() {
     farm.exec(older).await;
     assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 0);
     assert_eq!(
-        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        replay_items(&anna(&farm.db), run.run_id, "eve", None)
+            .await
+            .unwrap(),
         Replayed::Nothing
     );
 }

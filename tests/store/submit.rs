@@ -1,3 +1,4 @@
+use farmhand_tests::acting::anna;
 use std::collections::BTreeMap;
 
 use farmhand_core::definition::{Enabled, JobSpec, Overlap, ParamSpec, ParamType};
@@ -156,7 +157,7 @@ async fn a_submission_meets_no_rounds_of_a_continuous_job() {
             overlap,
             by: None,
         };
-        let run = submit_overlapping(&farm.db, what, true).await.unwrap();
+        let run = submit_overlapping(&anna(&farm.db), what, true).await.unwrap();
         let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
         assert_eq!(claimed.len(), 1, "{overlap:?} {:?}", farm.state(run.run_id).await);
         one(&farm, success(&me, &claimed[0])).await;
@@ -186,7 +187,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
                 overlap: Overlap::Skip,
                 by: Some("eve"),
             };
-            submit_overlapping(&db, what, true).await.unwrap()
+            submit_overlapping(&anna(&db), what, true).await.unwrap()
         })
     };
     let both = [submitting(), submitting()];

@@ -7,6 +7,7 @@ use farmhand_store::protocol::{Claimed, Finish, claim, finish, retry};
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::{Dispatched, dispatch, survey};
 use farmhand_store::{LeaseIdentity, RunKind, StoreError};
+use farmhand_tests::acting::anna;
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
@@ -217,7 +218,7 @@ async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
         farm.i64("SELECT run_id FROM farmhand.run_live WHERE key = '9'")
             .await
     };
-    cancel(&farm.db, waiting, "me").await.unwrap();
+    cancel(&anna(&farm.db), waiting, "me").await.unwrap();
     assert_eq!(row(&farm, 9).await.4.as_deref(), Some("cancelled: cancelled"));
 }
 
@@ -330,7 +331,7 @@ async fn a_table_job_is_neither_submitted_nor_polled_while_paused() {
         matches!(&error, StoreError::Refused(why) if why.contains("set sent_at of the row to NULL")),
         "{error}"
     );
-    pause(&farm.db, "orders", "me", None).await.unwrap();
+    pause(&anna(&farm.db), "orders", "me", None).await.unwrap();
     assert_eq!(look(&farm).await.made, 0);
     assert!(take(&farm, &me).await.is_empty());
 }
@@ -346,11 +347,16 @@ async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once()
         ..success(&me, &run)
     };
     one(&farm, failed).await;
-    let Retried::Run(again) = retry_run(&farm.db, run.run_id, "me", false, None).await.unwrap() else {
+    let Retried::Run(again) = retry_run(&anna(&farm.db), run.run_id, "me", false, None)
+        .await
+        .unwrap()
+    else {
         panic!("not retried");
     };
     assert_eq!(
-        retry_run(&farm.db, run.run_id, "me", false, None).await.unwrap(),
+        retry_run(&anna(&farm.db), run.run_id, "me", false, None)
+            .await
+            .unwrap(),
         Retried::RowLive
     );
     farm.exec("UPDATE shop.orders SET sent_at = NULL").await;

@@ -4,6 +4,7 @@ use farmhand_core::definition::{FlowSpec, JobSpec, Resume, TaskSpec};
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{Attempt, Claimed, claim};
 use farmhand_store::tasks::{TaskEnd, drop_older_than, record_tasks, tasks};
+use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 
 use super::fixture::*;
@@ -54,7 +55,10 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     assert_eq!(new, 3);
     one(&farm, success(&me, &run)).await;
 
-    let Retried::Run(from_failed) = retry_run(&farm.db, run.run_id, "eve", true, None).await.unwrap() else {
+    let Retried::Run(from_failed) = retry_run(&anna(&farm.db), run.run_id, "eve", true, None)
+        .await
+        .unwrap()
+    else {
         panic!("no new run")
     };
     let taken: Vec<_> = tasks(&farm.db, from_failed).await.unwrap();
@@ -63,7 +67,10 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((again.run_id, done(&again)), (from_failed, vec!["a".to_owned()]));
 
-    let Retried::Run(plain) = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap() else {
+    let Retried::Run(plain) = retry_run(&anna(&farm.db), run.run_id, "eve", false, None)
+        .await
+        .unwrap()
+    else {
         panic!("no new run")
     };
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
@@ -88,7 +95,9 @@ async fn a_task_whose_last_end_is_a_failure_runs_again_although_it_had_succeeded
         .await
         .unwrap();
     one(&farm, success(&me, &second)).await;
-    retry_run(&farm.db, run.run_id, "eve", true, None).await.unwrap();
+    retry_run(&anna(&farm.db), run.run_id, "eve", true, None)
+        .await
+        .unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!(done(&again), ["b"]);
 }

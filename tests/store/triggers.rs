@@ -7,6 +7,7 @@ use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, retried_runs, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Finish, Fired, claim, finish, poll, settle};
 use farmhand_store::reading;
+use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -124,7 +125,7 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
     let both = [run, claimed.run_id];
     let none = retried_runs(&farm.db, &both, None).await.unwrap();
     assert!(none.is_empty(), "{none:?}");
-    retry_run(&farm.db, claimed.run_id, "eve", false, None)
+    retry_run(&anna(&farm.db), claimed.run_id, "eve", false, None)
         .await
         .unwrap();
     assert_eq!(
@@ -160,7 +161,7 @@ async fn a_failed_parent_triggers_failure_and_finish_and_not_success() {
     assert_eq!(jobs, ["e", "f"]);
 
     let run = submit(&farm.db, "p", &json!({}), None, None).await.unwrap();
-    cancel(&farm.db, run, "eve").await.unwrap();
+    cancel(&anna(&farm.db), run, "eve").await.unwrap();
     let made = settle(&farm.db, None).await.unwrap();
     // "e" is still live, so its overlap rule decides.
     assert_eq!((made.len(), made[0].job_id.as_str()), (1, "e"), "{made:?}");
@@ -310,7 +311,7 @@ async fn a_parameter_of_the_wrong_type_and_a_pause_are_recorded_with_their_reaso
     );
 
     farm.job("d", after(&["p"]), None).await;
-    pause(&farm.db, "d", "eve", None).await.unwrap();
+    pause(&anna(&farm.db), "d", "eve", None).await.unwrap();
     submit(&farm.db, "p", &json!({}), None, None).await.unwrap();
     let run = take(&farm, &me, "p").await;
     ends(&farm, success(&me, &run)).await;
@@ -349,13 +350,14 @@ async fn a_circle_and_an_unknown_parent_are_refused_whole() {
         next_run: None,
         source: "t".to_owned(),
     };
-    let refused = async |changes: &[JobChange], prune: bool| match apply(&farm.owner, changes, prune, "t")
-        .await
-        .unwrap()
-    {
-        ApplyOutcome::Refused(faults) => faults,
-        other => panic!("{other:?}"),
-    };
+    let refused =
+        async |changes: &[JobChange], prune: bool| match apply(&anna(&farm.owner), changes, prune, "t")
+            .await
+            .unwrap()
+        {
+            ApplyOutcome::Refused(faults) => faults,
+            other => panic!("{other:?}"),
+        };
     let circle = refused(&[change("a", after(&["b"])), change("new", spec())], false).await;
     assert_eq!(
         circle,

@@ -1,5 +1,6 @@
 //! The TTL in a node's row is what challengers wait for: it never falls below one that a living deadline came from.
 
+use farmhand_tests::acting::anna;
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
@@ -118,7 +119,7 @@ async fn a_bump_takes_over_how_long_leases_are() {
     farm.exec("UPDATE farmhand.node SET open = false").await;
     for _ in 0..3 {
         let now = farmhand_store::epochs::newest(&farm.db).await.unwrap();
-        farmhand_store::epochs::bump(&farm.owner, now.id, 0, "ops")
+        farmhand_store::epochs::bump(&anna(&farm.owner), now.id, 0, "ops")
             .await
             .unwrap();
     }

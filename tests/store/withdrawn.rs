@@ -4,6 +4,7 @@ use farmhand_core::definition::Overlap;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, apply, delete};
 use farmhand_store::protocol::claim;
+use farmhand_tests::acting::anna;
 use serde_json::{Value, json};
 
 use crate::fixture::{Farm, one, overlapping, past, spec, success};
@@ -39,7 +40,9 @@ async fn deleting_a_job_withdraws_what_waits_and_leaves_what_runs() {
     farm.job("other", spec(), None).await;
     waiting(&farm, "j").await;
     waiting(&farm, "other").await;
-    let gone = delete(&farm.owner, &["j".to_owned()], "eve").await.unwrap();
+    let gone = delete(&anna(&farm.owner), &["j".to_owned()], "eve")
+        .await
+        .unwrap();
     assert_eq!(
         applied(gone),
         json!([{"job_id": "j", "rev": 1, "change": "deleted", "withdrawn": 4, "running": 1}])
@@ -50,7 +53,7 @@ async fn deleting_a_job_withdraws_what_waits_and_leaves_what_runs() {
         Some("cancelled withdrawn eve 4, due 3, due overlap 1, running 1")
     );
     // The same of what files define no more.
-    let pruned = apply(&farm.owner, &[], true, "eve").await.unwrap();
+    let pruned = apply(&anna(&farm.owner), &[], true, "eve").await.unwrap();
     assert_eq!(applied(pruned)[0]["withdrawn"], 4);
     let left = farm.text(LEFT).await;
     assert_eq!(left.as_deref(), Some("cancelled withdrawn eve 8, running 1"));
@@ -81,7 +84,9 @@ async fn a_new_job_of_a_deleted_ones_name_is_not_failing_and_has_no_run_that_wai
         )
         .await;
     assert_eq!(claim(&farm.db, &me, 1, Some(&[runs])).await.unwrap().len(), 1);
-    delete(&farm.owner, &["j".to_owned()], "eve").await.unwrap();
+    delete(&anna(&farm.owner), &["j".to_owned()], "eve")
+        .await
+        .unwrap();
     // What came to wait since: a run that was taken over, an end that was to trigger it.
     waiting(&farm, "j").await;
     let end = "INSERT INTO farmhand.triggering (child, parent, run_id, due_at, by_hand) VALUES ('j', 'p', 1, now(), false)";

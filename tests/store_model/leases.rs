@@ -9,6 +9,7 @@ use farmhand_store::jobs::{JobChange, apply, submit};
 use farmhand_store::leases::{self, Acquired};
 use farmhand_store::protocol::{Opened, claim_gated, open, poll};
 use farmhand_store::{Db, LeaseIdentity};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
 
@@ -72,7 +73,7 @@ async fn agent(db: &Db) -> LeaseIdentity {
         next_run: None,
         source: "t.toml".to_owned(),
     };
-    apply(db, &[change], false, "model").await.unwrap();
+    apply(&anna(db), &[change], false, "model").await.unwrap();
     let info = info(0, 1, 0);
     let Opened::Session(session) = open(db, &info).await.unwrap() else {
         panic!("the node is new")

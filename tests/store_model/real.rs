@@ -9,6 +9,7 @@ use farmhand_store::protocol::{
     Renewed, Retry,
 };
 use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
+use farmhand_tests::acting::anna;
 use farmhand_tests::pg::Client;
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
@@ -43,7 +44,7 @@ impl Real {
                 next_run: None,
                 source: "t.toml".to_owned(),
             };
-            let applied = apply(&db, &[change], false, "model").await.unwrap();
+            let applied = apply(&anna(&db), &[change], false, "model").await.unwrap();
             assert!(matches!(applied, ApplyOutcome::Done { .. }));
         }
         Self {

@@ -2,6 +2,7 @@
 
 use farmhand_core::due;
 use farmhand_store::Db;
+use farmhand_store::acting::Acting;
 use farmhand_store::jobs::{Backfilled, Listed, backfill, instants_known, ran_instants};
 use jiff::Timestamp;
 
@@ -129,9 +130,9 @@ pub async fn plan(
 
 /// Makes the runs that are missing.
 /// Errors: 4 when the job was changed meanwhile, or cannot run.
-pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i64>, Refusal> {
+pub async fn make(acting: &Acting, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i64>, Refusal> {
     let name = &row.job_id;
-    let answer = backfill(db, name, row.rev, &plan.missing, by).await?;
+    let answer = backfill(acting, name, row.rev, &plan.missing, by).await?;
     let refused = |what: String| Refusal::refused(what);
     match answer {
         Backfilled::Done { run_ids } => Ok(run_ids),
@@ -144,6 +145,6 @@ pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i6
             refused(format!("{name} runs on each node, and no node is ready for it"))
                 .next("`farmhand node ls`"),
         ),
-        Backfilled::NotFound => Err(no_job(db, name).await),
+        Backfilled::NotFound => Err(no_job(acting.db(), name).await),
     }
 }

@@ -1,7 +1,7 @@
 //! A new epoch, by hand.
 
 use farmhand_core::lease::{FENCE_BITS, MAX_REMEMBERED_EPOCH};
-use farmhand_store::Db;
+use farmhand_store::acting::Acting;
 use farmhand_store::epochs::{self, Epoch};
 
 use crate::Refusal;
@@ -47,8 +47,8 @@ pub fn bump_danger(shown: &Epoch, floor: i64) -> String {
 
 /// Makes the epoch after the one that was shown; answers with its number.
 /// Errors: 4 when another was made meanwhile.
-pub async fn bump(db: &Db, shown: &Epoch, floor: i64, by: &str) -> Result<i64, Refusal> {
-    epochs::bump(db, shown.id, floor, by).await?.ok_or_else(|| {
+pub async fn bump(acting: &Acting, shown: &Epoch, floor: i64, by: &str) -> Result<i64, Refusal> {
+    epochs::bump(acting, shown.id, floor, by).await?.ok_or_else(|| {
         Refusal::refused(format!(
             "epoch {} is not the newest any more; nothing was done",
             shown.epoch

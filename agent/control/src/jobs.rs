@@ -3,6 +3,7 @@
 use farmhand_core::definition::JobSpec;
 use farmhand_core::document::closest;
 use farmhand_store::Db;
+use farmhand_store::acting::Acting;
 use farmhand_store::jobs::{self, Listed, Paused, Resumed};
 use farmhand_store::reading;
 use jiff::Timestamp;
@@ -71,8 +72,9 @@ pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
 
 /// Stops a job's schedule; false when it was stopped already.
 /// Errors: 3 for an unknown job.
-pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Refusal> {
-    match jobs::pause(db, name, by, reason).await? {
+pub async fn pause(acting: &Acting, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Refusal> {
+    let db = acting.db();
+    match jobs::pause(acting, name, by, reason).await? {
         Paused::Done => Ok(true),
         Paused::Already => Ok(false),
         Paused::NotFound => Err(no_job(db, name).await),
@@ -81,13 +83,14 @@ pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Resul
 
 /// Starts a paused job's schedule again; false when it was not stopped.
 /// Errors: 3 for an unknown job.
-pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
+pub async fn resume(acting: &Acting, name: &str, by: &str) -> Result<bool, Refusal> {
+    let db = acting.db();
     let mut floor: Option<Timestamp> = None;
     for _ in 0..due_now::TRIES {
         let job = one(db, name).await?;
         let now = reading::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
         let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
-        match jobs::resume(db, name, job.rev, next_run, &skipped, by).await? {
+        match jobs::resume(acting, name, job.rev, next_run, &skipped, by).await? {
             Resumed::Done => return Ok(true),
             Resumed::NotPaused => return Ok(false),
             Resumed::NotFound => return Err(no_job(db, name).await),

@@ -113,8 +113,10 @@ pub enum About<'a> {
     Run(i64),
     /// Runs of any jobs.
     Many,
-    /// What is not of one job.
-    Shared(&'a str),
+    /// One node, by its address.
+    Node(&'a str),
+    /// One pool, by its name.
+    Pool(&'a str),
 }
 
 /// What was done, or would be.
@@ -163,8 +165,30 @@ impl Action {
             Self::Cordon { node }
             | Self::Drain { node, .. }
             | Self::Uncordon { node }
-            | Self::Release { node, .. } => About::Shared(node),
-            Self::SetPool { pool, .. } => About::Shared(pool),
+            | Self::Release { node, .. } => About::Node(node),
+            Self::SetPool { pool, .. } => About::Pool(pool),
+        }
+    }
+
+    /// What it is, in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Submit { .. } => "submit",
+            Self::Cancel { .. } => "cancel",
+            Self::Retry { .. } => "retry",
+            Self::Many {
+                bulk: BulkAction::Cancel,
+                ..
+            } => "cancel_many",
+            Self::Many { .. } => "retry_many",
+            Self::Pause { .. } => "pause",
+            Self::Resume { .. } => "resume",
+            Self::Backfill { .. } => "backfill",
+            Self::Cordon { .. } => "cordon",
+            Self::Drain { .. } => "drain",
+            Self::Uncordon { .. } => "uncordon",
+            Self::Release { .. } => "release",
+            Self::SetPool { .. } => "set_pool",
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use farmhand_core::run::RunState;
+use farmhand_store::acting::Acting;
 use farmhand_store::event::EventKind;
 use farmhand_store::jobs::{self, Wish};
 use farmhand_store::{Db, StoreError};
@@ -16,7 +17,7 @@ use crate::{By, Refusal, jobs as job, runs};
 /// by itself has the event of its own. `told` hears what became of each: the run that was cancelled or made and a
 /// sentence, or why it was not.
 pub async fn each(
-    db: &Db,
+    acting: &Acting,
     bulk: BulkAction,
     chosen: &Chosen,
     runs: &[i64],
@@ -26,7 +27,7 @@ pub async fn each(
 ) -> Result<(), Refusal> {
     let many = runs.len() > 1;
     if many {
-        tell(db, bulk, chosen, runs, by.who).await?;
+        tell(acting, bulk, chosen, runs, by.who).await?;
     }
     // What waits for its turn is run in the order of its time.
     let mut runs = runs.to_vec();
@@ -40,8 +41,8 @@ pub async fn each(
     };
     for set in runs.chunks(at_once) {
         let results = match bulk {
-            BulkAction::Cancel => cancel(db, set, many, by.who).await,
-            BulkAction::Retry => retry(db, set, many, from_failed, by).await,
+            BulkAction::Cancel => cancel(acting, set, many, by.who).await,
+            BulkAction::Retry => retry(acting, set, many, from_failed, by).await,
         };
         for (run, result) in results.map_err(|error| stopped(bulk, done, runs.len(), error))? {
             done += usize::from(result.is_ok());
@@ -57,7 +58,13 @@ const SET: usize = 1_000;
 /// What became of each: the run that was cancelled or made and a sentence, or why it was not.
 type Results = Vec<(i64, Result<(i64, String), Refusal>)>;
 
-async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &str) -> Result<(), Refusal> {
+async fn tell(
+    acting: &Acting,
+    bulk: BulkAction,
+    chosen: &Chosen,
+    runs: &[i64],
+    who: &str,
+) -> Result<(), Refusal> {
     let kind = match bulk {
         BulkAction::Cancel => EventKind::CancelMany,
         BulkAction::Retry => EventKind::RetryMany,
@@ -65,17 +72,17 @@ async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &st
     let options = chosen.options();
     let filter = options.trim().strip_suffix(" --yes");
     let detail = json!({"by": who, "runs": runs.len(), "chosen": filter, "numbers": numbers(runs)});
-    Ok(jobs::tell_many(db, kind, chosen.job.as_deref(), &detail).await?)
+    Ok(jobs::tell_many(acting, kind, chosen.job.as_deref(), &detail).await?)
 }
 
-async fn cancel(db: &Db, set: &[i64], many: bool, who: &str) -> Result<Results, StoreError> {
-    let outcomes = jobs::cancel_set(db, set, who, many).await?.into_iter();
+async fn cancel(acting: &Acting, set: &[i64], many: bool, who: &str) -> Result<Results, StoreError> {
+    let outcomes = jobs::cancel_set(acting, set, who, many).await?.into_iter();
     let told = |(run, outcome)| (run, runs::cancelled(run, outcome).map(|what| (run, what)));
     Ok(outcomes.map(told).collect())
 }
 
 async fn retry(
-    db: &Db,
+    acting: &Acting,
     set: &[i64],
     many: bool,
     from_failed: bool,
@@ -90,7 +97,7 @@ async fn retry(
     };
     let mut results = Vec::new();
     for run in set.iter().copied() {
-        let retried = jobs::retry_one(db, run, wish).await?;
+        let retried = jobs::retry_one(acting, run, wish).await?;
         let told = |new| (new, format!("run {run} is run again as run {new}"));
         results.push((run, runs::again(run, retried).map(told)));
     }
@@ -122,13 +129,14 @@ const fn most(bulk: BulkAction) -> usize {
 /// Does it to each of them; those that do not allow it any more are counted.
 /// Errors: As [`Chosen::find`].
 pub(crate) async fn perform(
-    db: &Db,
+    acting: &Acting,
     bulk: BulkAction,
     chosen: &Chosen,
     from_failed: bool,
     by: By<'_>,
     commit: bool,
 ) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let mut found = chosen.find(db, bulk, most(bulk), by.once).await?;
     let left_out = found.left_out();
     let beyond = found.take_beyond(by);
@@ -173,7 +181,7 @@ pub(crate) async fn perform(
             Ok((run, _)) => done.push(run),
             Err(_) => refused += 1,
         };
-        each(db, bulk, chosen, &numbers, from_failed, by, told).await?;
+        each(acting, bulk, chosen, &numbers, from_failed, by, told).await?;
     }
     let mut what = match (bulk, commit) {
         (BulkAction::Cancel, false) => format!(

@@ -1,5 +1,6 @@
 //! Nodes and their leases.
 
+use farmhand_store::acting::Acting;
 use farmhand_store::event::EventKind;
 use farmhand_store::events::{EventRow, record_events};
 use farmhand_store::protocol::{Expired, Freed, force_expire};
@@ -53,23 +54,23 @@ pub fn release_danger(node: &NodeItem) -> String {
 /// Ends a node's session now and answers with the runs that it frees.
 /// Errors: 4 when it has ended, or cannot be ended.
 pub(crate) async fn release_lease(
-    db: &Db,
+    acting: &Acting,
     address: &str,
     session: i64,
     by: &str,
 ) -> Result<Vec<i64>, Refusal> {
-    let freed = end_session(db, address, session).await?;
+    let freed = end_session(acting, address, session).await?;
     let runs: Vec<i64> = freed.iter().map(|f| f.run_id).collect();
-    record(db, address, session, &runs, by).await?;
+    record(acting.db(), address, session, &runs, by).await?;
     Ok(runs)
 }
 
 /// Ends the session that was confirmed, and no later one.
-async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>, Refusal> {
-    if let Expired::Done { freed } = force_expire(db, address, session).await? {
+async fn end_session(acting: &Acting, address: &str, session: i64) -> Result<Vec<Freed>, Refusal> {
+    if let Expired::Done { freed } = force_expire(acting, address, session).await? {
         return Ok(freed);
     }
-    let node = one(db, address).await?;
+    let node = one(acting.db(), address).await?;
     Err(if node.open && node.session == session {
         Refusal::refused(format!("the lease of {address} could not be released"))
             .why("claims are closed")

@@ -4,6 +4,7 @@ use farmhand_core::definition::Overlap;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
 use farmhand_store::Db;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, still_begin, withhold};
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
@@ -40,35 +41,49 @@ impl From<String> for Effect {
 /// Does it, or, without `commit`, only says what it would do now.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
     let who = by.who;
-    by.may(action, job_of(db, action, by).await?.as_deref())?;
+    let job = job_of(db, action).await?;
+    by.may(action, job.as_deref())?;
+    let (job_id, run_id, address) = match action.about() {
+        About::Job(job) => (Some(job.to_owned()), None, None),
+        About::Run(run) => (job, Some(run), None),
+        About::Node(node) => (None, None, Some(node.to_owned())),
+        About::Many | About::Pool(_) => (None, None, None),
+    };
+    let deed = Deed {
+        job_id,
+        run_id,
+        address,
+        ..by.deed(action.word(), action.cli())
+    };
+    let acting = &Acting::begin(db, deed);
     let effect = match action {
-        Action::Submit { job, params, overlap } => submit(db, job, params, *overlap, by, commit).await?,
-        Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,
-        Action::Retry { run, from_failed } => retry(db, *run, *from_failed, by, commit).await?,
+        Action::Submit { job, params, overlap } => submit(acting, job, params, *overlap, by, commit).await?,
+        Action::Cancel { run, firing } => cancel(acting, *run, *firing, who, commit).await?,
+        Action::Retry { run, from_failed } => retry(acting, *run, *from_failed, by, commit).await?,
         Action::Many {
             bulk,
             chosen,
             from_failed,
-        } => crate::many::perform(db, *bulk, chosen, *from_failed, by, commit).await?,
-        Action::Pause { job, reason } => pause(db, job, reason.as_deref(), who, commit).await?,
-        Action::Resume { job } => resume(db, job, who, commit).await?,
+        } => crate::many::perform(acting, *bulk, chosen, *from_failed, by, commit).await?,
+        Action::Pause { job, reason } => pause(acting, job, reason.as_deref(), who, commit).await?,
+        Action::Resume { job } => resume(acting, job, who, commit).await?,
         Action::Backfill { job, from, to, max } => {
-            fill(db, job, (from, to.as_deref()), *max, who, commit).await?
+            fill(acting, job, (from, to.as_deref()), *max, who, commit).await?
         }
-        Action::Cordon { node } => order(db, node, Withhold::Cordon, who, commit).await?,
-        Action::Uncordon { node } => order(db, node, Withhold::Resume, who, commit).await?,
+        Action::Cordon { node } => order(acting, node, Withhold::Cordon, who, commit).await?,
+        Action::Uncordon { node } => order(acting, node, Withhold::Resume, who, commit).await?,
         Action::Drain { node, deadline } => {
             let within = deadline.as_deref().map(parse_duration).transpose();
             let within =
                 within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
-            order(db, node, Withhold::Drain { within }, who, commit).await?
+            order(acting, node, Withhold::Drain { within }, who, commit).await?
         }
         Action::Release {
             node,
             session,
             confirm,
-        } => release(db, (node, *session), confirm.as_deref(), who, commit).await?,
-        Action::SetPool { pool, size } => resize(db, pool, *size, who, commit).await?,
+        } => release(acting, (node, *session), confirm.as_deref(), who, commit).await?,
+        Action::SetPool { pool, size } => resize(acting, pool, *size, who, commit).await?,
     };
     Ok(Answer {
         applied: commit,
@@ -80,19 +95,17 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
     })
 }
 
-/// The job of the run that it is done to, where that decides.
-async fn job_of(db: &Db, action: &Action, by: By<'_>) -> Result<Option<String>, Refusal> {
-    match action.about() {
-        About::Run(run) if by.jobs().is_some() => {
-            let row = reading::run_row(db, run).await?;
-            Ok(Some(row.ok_or_else(|| runs::no_run(run))?.job_id))
-        }
-        _ => Ok(None),
-    }
+/// The job of the run that it is done to.
+async fn job_of(db: &Db, action: &Action) -> Result<Option<String>, Refusal> {
+    let About::Run(run) = action.about() else {
+        return Ok(None);
+    };
+    let row = reading::run_row(db, run).await?;
+    Ok(Some(row.ok_or_else(|| runs::no_run(run))?.job_id))
 }
 
 async fn submit(
-    db: &Db,
+    acting: &Acting,
     job_id: &str,
     params: &Map<String, Value>,
     overlap: Overlap,
@@ -112,7 +125,7 @@ async fn submit(
         runs,
         skipped,
         live,
-    } = jobs::submit_overlapping(db, submission, commit).await?;
+    } = jobs::submit_overlapping(acting, submission, commit).await?;
     if runs == 0 {
         return Ok(Effect {
             what: format!("run {run_id} was made by an earlier request with this key"),
@@ -141,7 +154,14 @@ async fn submit(
     })
 }
 
-async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn cancel(
+    acting: &Acting,
+    run_id: i64,
+    firing: bool,
+    who: &str,
+    commit: bool,
+) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let ids = if firing {
         runs::together(db, &[run_id]).await?
     } else {
@@ -151,7 +171,7 @@ async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> 
     let mut ended = Vec::new();
     for id in ids {
         let outcome = if commit {
-            jobs::cancel(db, id, who).await?
+            jobs::cancel(acting, id, who).await?
         } else {
             outlook(db, id).await?
         };
@@ -196,7 +216,14 @@ async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
     })
 }
 
-async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool) -> Result<Effect, Refusal> {
+async fn retry(
+    acting: &Acting,
+    run_id: i64,
+    from_failed: bool,
+    by: By<'_>,
+    commit: bool,
+) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let row = reading::run_row(db, run_id).await?;
     let row = row.ok_or_else(|| runs::no_run(run_id))?;
     if !row.state.is_final() {
@@ -213,7 +240,7 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
     let new = if commit {
         Some(runs::again(
             run_id,
-            jobs::retry_run(db, run_id, by.who, from_failed, by.once).await?,
+            jobs::retry_run(acting, run_id, by.who, from_failed, by.once).await?,
         )?)
     } else {
         // The job may be gone.
@@ -241,15 +268,16 @@ fn one_line(reason: Option<&str>) -> Result<Option<&str>, Refusal> {
 }
 
 async fn pause(
-    db: &Db,
+    acting: &Acting,
     job_id: &str,
     reason: Option<&str>,
     who: &str,
     commit: bool,
 ) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let reason = one_line(reason)?;
     let changed = if commit {
-        job::pause(db, job_id, who, reason).await?
+        job::pause(acting, job_id, who, reason).await?
     } else {
         !job::one(db, job_id).await?.paused
     };
@@ -266,7 +294,8 @@ async fn pause(
     Ok(format!("{job_id}: nothing fires until it is resumed; what runs goes on{waiting}").into())
 }
 
-async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn resume(acting: &Acting, job_id: &str, who: &str, commit: bool) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let row = job::one(db, job_id).await?;
     if !row.paused {
         return Ok(format!("{job_id} is not paused").into());
@@ -274,7 +303,7 @@ async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Effect
     let spec = job::spec(&row)?;
     let (next_run, skipped) = due_now::after_pause(&row, &spec, reading::now(db).await?)?;
     if commit {
-        job::resume(db, job_id, who).await?;
+        job::resume(acting, job_id, who).await?;
     }
     let fell: i64 = skipped.iter().map(|fold| fold.count).sum();
     let next = match next_run {
@@ -291,19 +320,20 @@ async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Effect
 }
 
 async fn fill(
-    db: &Db,
+    acting: &Acting,
     job_id: &str,
     (from, to): (&str, Option<&str>),
     max: usize,
     who: &str,
     commit: bool,
 ) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let row = job::one(db, job_id).await?;
     let now = reading::now(db).await?;
     let plan = backfill::plan(db, &row, from, to, now, |_, _| ()).await?;
     let count = plan.count(max)?;
     let made = if commit && count > 0 {
-        backfill::make(db, &row, &plan, who).await?
+        backfill::make(acting, &row, &plan, who).await?
     } else {
         Vec::new()
     };
@@ -326,9 +356,16 @@ async fn fill(
     })
 }
 
-async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn order(
+    acting: &Acting,
+    address: &str,
+    order: Withhold,
+    who: &str,
+    commit: bool,
+) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let node = nodes::one(db, address).await?;
-    if commit && !withhold(db, address, order, who).await? {
+    if commit && !withhold(acting, address, order, who).await? {
         return Err(no_node(address));
     }
     let n = counted(node.in_use());
@@ -355,12 +392,13 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
 }
 
 async fn release(
-    db: &Db,
+    acting: &Acting,
     (address, session): (&str, Option<i64>),
     confirm: Option<&str>,
     who: &str,
     commit: bool,
 ) -> Result<Effect, Refusal> {
+    let db = acting.db();
     let node = leased(db, address).await?;
     let danger = release_danger(&node);
     if commit && confirm != Some(address) {
@@ -371,7 +409,7 @@ async fn release(
         );
     }
     let runs = if commit {
-        release_lease(db, address, session.unwrap_or(node.session), who).await?
+        release_lease(acting, address, session.unwrap_or(node.session), who).await?
     } else {
         Vec::new()
     };
@@ -386,13 +424,14 @@ async fn release(
     })
 }
 
-async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn resize(acting: &Acting, name: &str, size: u32, who: &str, commit: bool) -> Result<Effect, Refusal> {
+    let db = acting.db();
     if size > POOL {
         return Err(Refusal::usage(format!("a pool has {POOL} places at most")));
     }
     let pool = reading::pool(db, name).await?;
     let pool = pool.ok_or_else(|| nodes::no_pool(name))?;
-    if commit && !set_pool(db, name, size, who).await? {
+    if commit && !set_pool(acting, name, size, who).await? {
         return Err(nodes::no_pool(name));
     }
     let mut what = format!(

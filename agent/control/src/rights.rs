@@ -2,6 +2,7 @@
 
 use farmhand_core::patterns::covers;
 use farmhand_store::Role;
+use farmhand_store::acting::Deed;
 use farmhand_store::jobs::Once;
 
 use crate::{About, Action, Kind, Refusal};
@@ -38,13 +39,21 @@ impl<'a> By<'a> {
         }
     }
 
+    /// What they do, as the audit has it.
+    pub fn deed(&self, action: &'static str, what: impl Into<String>) -> Deed {
+        Deed {
+            token_id: self.token.map(|token| token.token_id),
+            ..Deed::of(self.who, action, what)
+        }
+    }
+
     /// Whether they may do it to this job; None when it is not done to one job. Of many runs each is asked about by [`By::reaches`].
     /// Errors: `Denied`, with a sentence that says what the token may do.
     pub fn may(&self, action: &Action, job: Option<&str>) -> Result<(), Refusal> {
         self.has(action.role())?;
         match (action.about(), job) {
             (About::Many, _) => Ok(()),
-            (About::Shared(name), _) => self.shares(name),
+            (About::Node(name) | About::Pool(name), _) => self.shares(name),
             (About::Job(job), _) | (About::Run(_), Some(job)) => self.reaches(job),
             (About::Run(run), None) => self.shares(&format!("run {run}")),
         }

@@ -113,6 +113,10 @@ AS $$
         SELECT statement_timestamp(), 'login', 'info', jsonb_build_object('by', t.name || '@' || from_where,
             'token', t.name, 'role', t.role)
         FROM made m JOIN farmhand.api_token t USING (token_id)
+    ), audited AS (
+        INSERT INTO farmhand.audit (actor, token_id, action, what)
+        SELECT t.name || '@' || from_where, t.token_id, 'login', 'sign in to the page'
+        FROM made m JOIN farmhand.api_token t USING (token_id)
     )
     SELECT token_id FROM made
 $$;

@@ -176,10 +176,6 @@ BEGIN
     END IF;
     skipped := jsonb_array_length(made.skipped) * j.instances;
     runs := cardinality(made.run_ids) + skipped;
-    -- The audit's triggers see the owner here, so it is said here. What an agent submits has an event.
-    IF NOT has_table_privilege(session_user, 'farmhand.progress'::regclass, 'INSERT') THEN
-        PERFORM farmhand.note_action('run_submitted', NULL, NULL, submit_run.job_id, run_id, jsonb_build_object('runs', runs));
-    END IF;
     IF by_whom IS NOT NULL THEN
         INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail) VALUES (statement_timestamp(), 'run_submitted', 'info',
             submit_run.job_id, submit_run.run_id, jsonb_build_object('by', by_whom));

@@ -271,25 +271,6 @@ CROSS JOIN (SELECT string_agg(format('t.%I', c.name), ', ' ORDER BY c.role = 'ke
     FROM farmhand.table_columns(tbl) WITH ORDINALITY c LEFT JOIN pg_attribute a ON a.attrelid = c.rel AND a.attnum = c.num) m
 $$;
 
--- A definition is stored by somebody who may read and write that table: agents do so for it with their own rights. Asked of
--- the login, whatever client it uses.
-CREATE FUNCTION farmhand.check_own_table() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    c record;
-BEGIN
-    SELECT * INTO c FROM farmhand.check_table(NEW.spec->'table') k WHERE k.fatal LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'job "%": %', NEW.job_id, c.problem USING ERRCODE = '42501', HINT = c.fix;
-    END IF;
-    RETURN NEW;
-END
-$$;
-CREATE TRIGGER check_own_table BEFORE INSERT OR UPDATE ON farmhand.job_revision
-    FOR EACH ROW WHEN (jsonb_typeof(NEW.spec->'table') = 'object') EXECUTE FUNCTION farmhand.check_own_table();
-
 -- In the transaction that ends the run. With the owner's rights, so that who ends runs needs none on what is to be written.
 CREATE FUNCTION farmhand.end_rows(ended farmhand.run_end[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER

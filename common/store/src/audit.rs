@@ -16,22 +16,25 @@ pub struct Entry {
     pub audit_id: i64,
     /// By the database's clock.
     pub at: Timestamp,
-    /// What was done or refused, as a word.
-    pub kind: String,
-    /// Who, as the command or the API said it; none for a refusal by a node.
-    pub actor: Option<String>,
-    /// The database role that wrote it.
-    pub role: String,
-    /// From which address that role was connected; none for a local socket.
+    /// The login of the database that wrote it.
+    pub login: String,
+    /// From which address that login was connected; none for a local socket.
     pub client: Option<String>,
-    pub application: Option<String>,
+    /// Who: a token's name and the address that it was shown from, or the user of a command.
+    pub actor: String,
+    /// What was done, as a word; `refused` for what was not.
+    pub action: String,
     /// The node that it is about, if it is about one.
     pub address: Option<String>,
     /// The job that it is about, if it is about one.
     pub job_id: Option<String>,
     /// The run that it is about, if it is about one.
     pub run_id: Option<i64>,
-    /// What else is known of it; its keys depend on the kind.
+    /// Why it was not done.
+    pub refused: Option<String>,
+    /// The command that does the same, or what was asked for.
+    pub what: String,
+    /// What else is known of it; its keys depend on the action.
     pub detail: Value,
 }
 

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
+use super::acting::Doing;
 use super::config::DbConfig;
 use super::conn::{Conn, Param};
 use super::error::StoreError;
@@ -54,8 +54,8 @@ pub struct Db {
     config: Arc<DbConfig>,
     shrunk: Arc<Mutex<StdInstant>>,
     observer: Option<Observer>,
-    /// The token for which everything is done.
-    token: Option<i64>,
+    /// What a person does with it, if one does.
+    doing: Option<Arc<Doing>>,
 }
 
 /// Connections by what they do, for the gauge.
@@ -105,15 +105,14 @@ impl Db {
             config: Arc::new(config.clone()),
             shrunk: Arc::new(Mutex::new(StdInstant::now())),
             observer: None,
-            token: None,
+            doing: None,
         }
     }
 
-    /// The same handle, for a token: each transaction begins by holding it, and so is refused when it is revoked or has expired.
-    #[must_use]
-    pub fn for_token(&self, token_id: i64) -> Self {
+    /// The same handle, for what a person does.
+    pub(crate) fn doing(&self, doing: Arc<Doing>) -> Self {
         Self {
-            token: Some(token_id),
+            doing: Some(doing),
             ..self.clone()
         }
     }
@@ -192,10 +191,6 @@ impl Db {
         limit: Option<Duration>,
     ) -> Result<Vec<Row>, StoreError> {
         let patience = limit.unwrap_or(self.config.statement_timeout);
-        if self.token.is_some() {
-            let mut tx = self.transaction_within(stmt.op, patience).await?;
-            return tx.ask(stmt, params, true).await;
-        }
         let started = StdInstant::now();
         let result = match self.conn(stmt.op).await {
             Ok(mut conn) => {
@@ -267,12 +262,15 @@ impl Db {
             op,
             deadline: Instant::now() + limit,
             begun: false,
+            doing: self.doing.clone(),
         };
-        if let Some(token) = self.token {
-            let held = tx.raw(stmt!("hold_token"), &[(&token, Type::INT8)]).await?;
-            if held.is_empty() {
-                tx.rollback().await?;
-                return Err(StoreError::TokenOver);
+        if let Some(doing) = &self.doing {
+            match doing.hold(&mut tx).await {
+                Err(StoreError::TokenOver) => {
+                    tx.rollback().await?;
+                    return Err(StoreError::TokenOver);
+                }
+                held => held?,
             }
         }
         Ok(tx)
@@ -309,6 +307,7 @@ pub(crate) struct Transaction {
     op: &'static str,
     deadline: Instant,
     begun: bool,
+    doing: Option<Arc<Doing>>,
 }
 
 impl Transaction {
@@ -363,11 +362,18 @@ impl Transaction {
     }
 
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        let doing = self.doing.take();
+        if let Some(doing) = &doing {
+            doing.write(&mut self).await?;
+        }
         if self.begun {
             let started = StdInstant::now();
             let result = self.conn.conn().commit(self.op, self.deadline).await;
             observe(self.observer.as_ref(), "commit", started, &result);
             result?;
+        }
+        if let Some(doing) = doing {
+            doing.committed();
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::acting::Acting;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::protocol::raise_sequences;
@@ -61,10 +62,10 @@ pub async fn newest(db: &Db) -> Result<Epoch, StoreError> {
 
 /// Closes claims with a new epoch after the one of this `id`, whose number is above `floor` too. The caller must own the
 /// schema. None when that is not the newest any more.
-pub async fn bump(db: &Db, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>, StoreError> {
+pub async fn bump(acting: &Acting, id: Uuid, floor: i64, by: &str) -> Result<Option<i64>, StoreError> {
     // On a logical replica the sequences may be behind their rows. The bump writes a row of the audit before any agent has raised them.
-    raise_sequences(db, 0).await?;
-    let row: Option<(i64,)> = db
+    raise_sequences(acting.db(), 0).await?;
+    let row: Option<(i64,)> = acting
         .row(
             stmt!("bump_epoch"),
             &[(&id, Type::UUID), (&floor, Type::INT8), (&by, Type::TEXT)],

@@ -6,6 +6,7 @@
 
 #![warn(unreachable_pub)]
 
+pub mod acting;
 pub mod audit;
 mod command;
 mod config;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
+use super::acting::Acting;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use farmhand_core::explain::{Held, Leased};
@@ -28,9 +29,9 @@ pub struct Holder {
 }
 
 /// Resizes a pool at once; false for an unknown one. No run is ended by a smaller size.
-pub async fn set_pool(db: &Db, name: &str, size: u32, by: &str) -> Result<bool, StoreError> {
+pub async fn set_pool(acting: &Acting, name: &str, size: u32, by: &str) -> Result<bool, StoreError> {
     let size = i32::try_from(size).unwrap_or(i32::MAX);
-    let row: Option<Value> = db
+    let row: Option<Value> = acting
         .row(
             stmt!("set_pool"),
             &[(&name, Type::TEXT), (&size, Type::INT4), (&by, Type::TEXT)],

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
+use super::acting::Acting;
 use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
@@ -107,7 +108,7 @@ pub async fn items(db: &Db, wanted: &Wanted<'_>) -> Result<Vec<ItemRow>, StoreEr
 
 /// Makes a run of the same job for lines that were given up and that no run has replayed; all, or those of `only`.
 pub async fn replay_items(
-    db: &Db,
+    acting: &Acting,
     run_id: i64,
     by: &str,
     only: Option<&[i64]>,
@@ -128,15 +129,23 @@ pub async fn replay_items(
         (&REPLAY_ITEMS, Type::INT8),
         (&REPLAY_BYTES, Type::INT8),
     ];
-    let mut answer: Result<Option<Answer>, StoreError> = db.row(stmt!("replay_items"), &params).await;
-    // Each time somebody else has replayed some of the lines, so there are fewer left.
-    for _ in 0..CONFLICTS {
-        if !answer.as_ref().is_err_and(StoreError::is_conflict) {
-            break;
+    let mut conflicts = 0;
+    let answer = loop {
+        let mut tx = acting.transaction("replay_items").await?;
+        match tx.row::<Answer>(stmt!("replay_items"), &params).await {
+            // Each time somebody else has replayed some of the lines, so there are fewer left.
+            Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+            answer => {
+                let answer = answer?;
+                match answer.as_ref().is_some_and(|answer| answer.new_run.is_some()) {
+                    true => tx.commit().await?,
+                    false => tx.rollback().await?,
+                }
+                break answer;
+            }
         }
-        answer = db.row(stmt!("replay_items"), &params).await;
-    }
-    Ok(match answer? {
+    };
+    Ok(match answer {
         Some(Answer {
             new_run: Some(run_id),
             items,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
+use super::acting::Acting;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 
@@ -35,7 +36,7 @@ pub struct TokenRow {
 /// Stores a new token's hash, good for `valid` (whole seconds) and for these jobs, or without any for all; None when a good
 /// token has the name.
 pub async fn create_token(
-    db: &Db,
+    acting: &Acting,
     name: &str,
     (role, jobs): (Role, &[String]),
     hash: &[u8; 32],
@@ -43,7 +44,7 @@ pub async fn create_token(
     by: &str,
 ) -> Result<Option<TokenRow>, StoreError> {
     let seconds = i64::try_from(valid.as_secs()).unwrap_or(i64::MAX);
-    let mut tx = db.transaction("token_create").await?;
+    let mut tx = acting.transaction("token_create").await?;
     let _: Vec<Value> = tx.rows(stmt!("token_retire"), &[(&name, Type::TEXT)]).await?;
     let jobs = Some(jobs).filter(|jobs| !jobs.is_empty());
     let made: Option<TokenRow> = tx
@@ -59,7 +60,10 @@ pub async fn create_token(
             ],
         )
         .await?;
-    tx.commit().await?;
+    match made.is_some() {
+        true => tx.commit().await?,
+        false => tx.rollback().await?,
+    }
     Ok(made)
 }
 
@@ -69,8 +73,9 @@ pub async fn tokens(db: &Db, all: bool) -> Result<Vec<TokenRow>, StoreError> {
 }
 
 /// Revokes the token of a name and ends its sessions; None when there is none.
-pub async fn revoke_token(db: &Db, name: &str, by: &str) -> Result<Option<TokenRow>, StoreError> {
-    db.row(stmt!("token_revoke"), &[(&name, Type::TEXT), (&by, Type::TEXT)])
+pub async fn revoke_token(acting: &Acting, name: &str, by: &str) -> Result<Option<TokenRow>, StoreError> {
+    acting
+        .row(stmt!("token_revoke"), &[(&name, Type::TEXT), (&by, Type::TEXT)])
         .await
 }
 

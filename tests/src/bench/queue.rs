@@ -1,5 +1,6 @@
 //! Runs without processes: made due by SQL, then claimed and finished by the functions that agents use.
 
+use crate::acting::anna;
 use std::time::{Duration, Instant};
 
 use crate::pg::Client;
@@ -27,7 +28,7 @@ pub struct Drained {
 /// When the database refuses.
 pub async fn make_jobs(db: &Db, jobs: usize) {
     let changes: Vec<JobChange> = (0..jobs).map(change).collect();
-    match apply(db, &changes, false, "bench").await.expect("jobs") {
+    match apply(&anna(db), &changes, false, "bench").await.expect("jobs") {
         ApplyOutcome::Done { .. } => {}
         other => panic!("{other:?}"),
     }

@@ -2,6 +2,7 @@
 
 use farmhand_control::{Action, Answer, By, perform};
 use farmhand_store::Db;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::Once;
 
 use super::{Failure, Outcome, out, who};
@@ -21,6 +22,11 @@ pub(super) async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<A
         ..By::login(&who)
     };
     Ok(perform(db, action, by, true).await?)
+}
+
+/// For what a command does by itself, not as an [`Action`]; `what` is the command without its first word.
+pub(super) fn acting(db: &Db, action: &'static str, what: &str) -> Acting {
+    Acting::begin(db, Deed::of(&who(), action, format!("farmhand {what}")))
 }
 
 pub(super) fn say(answer: &Answer) {

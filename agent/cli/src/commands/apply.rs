@@ -67,7 +67,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
         if !args.yes {
             confirm(&plan)?;
         }
-        progress::during("applying", plan.apply(&db, &who)).await?;
+        progress::during("applying", plan.apply(&db, by)).await?;
         for step in &plan.jobs {
             let left = jobs::left(step.withdrawn.unwrap_or(0), step.running.unwrap_or(0));
             left.into_iter()

@@ -1,13 +1,14 @@
 //! `farmhand job backfill`: runs for instants of the past that have none.
 
 use clap::Args;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::{Db, reading};
 use serde_json::json;
 
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, out, terminal};
 use farmhand_control::backfill::{Plan, make, plan};
-use farmhand_control::jobs;
+use farmhand_control::{Action, jobs};
 
 #[derive(Args, Debug)]
 pub(crate) struct BackfillArgs {
@@ -47,7 +48,18 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
     if !args.dry_run && count > 0 {
         confirm(args, count)?;
         let who = super::who();
-        let work = make(db, &row, &plan, &who);
+        let action = Action::Backfill {
+            job: args.name.clone(),
+            from: args.from.clone(),
+            to: args.to.clone(),
+            max: args.max as usize,
+        };
+        let deed = Deed {
+            job_id: Some(args.name.clone()),
+            ..Deed::of(&who, action.word(), action.cli())
+        };
+        let acting = Acting::begin(db, deed);
+        let work = make(&acting, &row, &plan, &who);
         run_ids = Progress::default()
             .during(&format!("making {}", out::count(count, "run")), work)
             .await?;

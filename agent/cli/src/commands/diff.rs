@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use farmhand_control::definitions::{Diff, Files, Of, Present, Wanted, between, changed, store, value_of};
 use farmhand_control::{By, jobs as found};
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::{self, Change, Scope};
 use farmhand_store::reading::{self, RevisionItem};
 use farmhand_store::{Db, signatures};
@@ -163,7 +164,12 @@ pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Out
             // An old signature would be refused as such: whoever vouches for this must sign again.
             signed: None,
         };
-        store(db, &[wanted], None, Scope::default(), &super::who()).await?;
+        let who = super::who();
+        let deed = Deed {
+            job_id: Some(wanted.name.clone()),
+            ..Deed::of(&who, "rollback", format!("farmhand job rollback {}", wanted.name))
+        };
+        store(&Acting::begin(db, deed), &[wanted], None, Scope::default(), &who).await?;
     }
     let now = found::one(db, &args.name).await?;
     if as_json {

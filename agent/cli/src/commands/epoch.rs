@@ -6,7 +6,7 @@ use farmhand_core::lease::FENCE_BITS;
 use farmhand_store::epochs::{self, Epoch};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out, terminal};
+use super::{DatabaseArgs, Exit, Failure, Outcome, act, out, terminal};
 
 #[derive(Args, Debug)]
 pub(crate) struct EpochArgs {
@@ -49,7 +49,13 @@ pub(super) async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
             unasked.next("add --yes"),
         )?;
     }
-    let epoch = bump(&db, &shown, floor, &super::who()).await?;
+    let epoch = bump(
+        &act::acting(&db, "epoch_bump", "epoch bump"),
+        &shown,
+        floor,
+        &super::who(),
+    )
+    .await?;
     if as_json {
         out::json(&json!({"before": shown.epoch, "epoch": epoch, "fences_above": epoch << FENCE_BITS}));
         return Ok(Exit::Ok);

@@ -35,7 +35,7 @@ pub(crate) struct EventsArgs {
     /// Events of this node only
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     node: Option<String>,
-    /// Events of this kind only, as docs/reference/events.md lists them
+    /// Events of this kind only, as docs/reference/events.md lists them; of the audit, this action
     #[arg(long)]
     kind: Option<String>,
     /// Since this time: RFC 3339, a date or time (local, or in UTC with --utc), or how long ago (8h)
@@ -62,8 +62,8 @@ pub(crate) struct EventsArgs {
 
 /// With `--json`, as the API answers; when following, one object per line.
 pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
-    if let Some(kind) = &args.kind {
-        known(kind, args.audit)?;
+    if let Some(kind) = args.kind.as_ref().filter(|_| !args.audit) {
+        known(kind)?;
     }
     let db = &args.database.connect().await?;
     if let Some(job) = &args.job {
@@ -111,9 +111,9 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     go_on(db, filter, newest_id, seen, as_json).await
 }
 
-/// Errors: When nothing writes such events. The audit has more: `changed_` and the name of each table that is watched.
-fn known(kind: &str, in_audit: bool) -> Result<(), Failure> {
-    if EventKind::ALL.iter().any(|known| known.as_str() == kind) || in_audit && kind.starts_with("changed_") {
+/// Errors: When nothing writes such events.
+fn known(kind: &str) -> Result<(), Failure> {
+    if EventKind::ALL.iter().any(|known| known.as_str() == kind) {
         return Ok(());
     }
     let words = EventKind::ALL.iter().map(|known| known.as_str());
@@ -133,33 +133,22 @@ async fn show_audit(db: &Db, filter: &EventsFilter, limit: i64, as_json: bool) -
     entries.reverse();
     let row = |e: &Entry| {
         let from = e.client.clone().unwrap_or_else(|| "local".to_owned());
-        let from = format!(
-            "{} {from} {}",
-            e.role,
-            e.application.as_deref().unwrap_or_default()
-        );
-        let mut what = e.job_id.clone().unwrap_or_default();
-        for (name, value) in [
-            ("run", e.run_id.map(|n| n.to_string())),
-            ("node", e.address.clone()),
-        ] {
-            what.push_str(&value.map_or_else(String::new, |value| format!(" {name} {value}")));
-        }
-        if let Some(why) = e.detail["why"].as_str() {
-            what.push_str(&format!(": {why}"));
-        }
+        let what = match &e.refused {
+            Some(why) => format!("{} ({why})", e.what),
+            None => e.what.clone(),
+        };
         vec![
             out::time(e.at),
-            e.kind.clone(),
-            out::maybe(e.actor.as_ref()),
-            from.trim_end().to_owned(),
-            what.trim_start().to_owned(),
+            e.action.clone(),
+            e.actor.clone(),
+            format!("{} {from}", e.login),
+            what,
         ]
     };
     out::list(
         as_json,
         &entries,
-        "AT|WHAT|WHO|FROM|ABOUT",
+        "AT|ACTION|WHO|LOGIN|WHAT",
         entries.iter().map(row),
     )
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use farmhand_control::runs::{disabled, observes};
 use farmhand_store::Db;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::reading;
 use farmhand_store::streams::{self, ItemRow, Replayed, Wanted};
 use serde_json::json;
@@ -123,9 +124,14 @@ fn cells(row: &ItemRow) -> Vec<String> {
 pub(super) async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome {
     let run = args.run;
     let only = Some(args.item.as_slice()).filter(|only| !only.is_empty());
+    let deed = Deed {
+        run_id: Some(run),
+        ..Deed::of(&super::who(), "replay", format!("farmhand run replay {run}"))
+    };
+    let acting = Acting::begin(db, deed);
     let mut made = Vec::new();
     loop {
-        match streams::replay_items(db, run, &super::who(), only).await? {
+        match streams::replay_items(&acting, run, &super::who(), only).await? {
             Replayed::Run { run_id, items } => made.push((run_id, items)),
             Replayed::Nothing if !made.is_empty() => break,
             Replayed::Nothing => {

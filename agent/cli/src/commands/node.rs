@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::remove_node;
 use farmhand_store::reading::{self, NodeItem, NodeState, every};
 use serde_json::json;
@@ -68,7 +69,15 @@ pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
 }
 
 async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
-    if !remove_node(db, address, &super::who()).await? {
+    let deed = Deed {
+        address: Some(address.to_owned()),
+        ..Deed::of(
+            &super::who(),
+            "node_remove",
+            format!("farmhand node rm {address}"),
+        )
+    };
+    if !remove_node(&Acting::begin(db, deed), address, &super::who()).await? {
         let node = one(db, address).await?;
         let (why, next) = if node.open {
             let why = format!(

@@ -10,7 +10,7 @@ use farmhand_store::Db;
 use farmhand_store::notify::{NotificationRow, TargetRow, notifications, submit_test, targets};
 use serde::Serialize;
 
-use super::{DatabaseArgs, Exit, Failure, Kind, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Kind, Outcome, act, out};
 
 /// Between two looks at what became of a test.
 const LOOK: Duration = Duration::from_millis(250);
@@ -95,7 +95,8 @@ async fn test(db: &Db, name: &str, timeout: Duration, as_json: bool) -> Outcome 
             )),
         );
     };
-    let ids = submit_test(db, name, spec, &super::who()).await?;
+    let acting = act::acting(db, "notify_test", &format!("notify test {name}"));
+    let ids = submit_test(&acting, name, spec, &super::who()).await?;
     let until = Instant::now() + timeout;
     let deliveries = loop {
         let rows = notifications(db, &ids).await?;

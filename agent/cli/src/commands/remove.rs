@@ -4,7 +4,7 @@ use farmhand_store::Db;
 use farmhand_store::jobs::{Applied, ApplyOutcome, delete, still_begin};
 use serde_json::json;
 
-use super::{Exit, Failure, Outcome, out, terminal};
+use super::{Exit, Failure, Outcome, act, out, terminal};
 use farmhand_control::{due_now, jobs};
 
 pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
@@ -14,7 +14,8 @@ pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> 
         waiting += still_begin(db, name).await?;
     }
     confirm(names, (running, waiting), yes)?;
-    match delete(db, names, &super::who()).await? {
+    let acting = act::acting(db, "delete", &format!("job rm {}", names.join(" ")));
+    match delete(&acting, names, &super::who()).await? {
         ApplyOutcome::Done { applied, .. } if as_json => out::json(&json!({"deleted": applied})),
         ApplyOutcome::Done { applied, .. } => {
             applied.iter().for_each(|job| out::line(&gone(job)));

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
+use farmhand_store::acting::Acting;
 use serde_json::json;
 
 use super::bulk::Chosen;
@@ -152,7 +153,13 @@ async fn each(
             first_failure.get_or_insert(failure.exit);
         }
     };
-    many::each(db, bulk, chosen, runs, from_failed, by, told).await?;
+    let action = Action::Many {
+        bulk,
+        chosen: chosen.clone(),
+        from_failed,
+    };
+    let acting = Acting::begin(db, by.deed(action.word(), action.cli()));
+    many::each(&acting, bulk, chosen, runs, from_failed, by, told).await?;
     if as_json {
         out::json(&results);
     }

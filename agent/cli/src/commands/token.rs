@@ -5,12 +5,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use farmhand_core::document::parse_duration;
 use farmhand_core::patterns::pattern;
+use farmhand_core::text::shell_word;
 use farmhand_store::tokens::{TokenRow, create_token, revoke_token, tokens};
 use farmhand_store::{Db, Role};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, act, out};
 use farmhand_web::auth::token;
 
 /// Longest lifetime of a token.
@@ -100,7 +101,8 @@ pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
         }
         TokenCommand::Ls { all } => return list(&tokens(&db, *all).await?, as_json),
         TokenCommand::Revoke { name } => {
-            let row = revoke_token(&db, name, &super::who()).await?;
+            let acting = act::acting(&db, "token_revoke", &format!("token revoke {name}"));
+            let row = revoke_token(&acting, name, &super::who()).await?;
             let row = row.ok_or_else(|| {
                 Failure::not_found(format!("there is no token {name} to revoke"))
                     .next("`farmhand token ls` shows the tokens")
@@ -123,7 +125,12 @@ pub(super) async fn create(
     let no_randomness = |_| Failure::broken("the operating system has no randomness");
     let text = token::fresh().map_err(no_randomness)?;
     let hash = token::hash(&text).ok_or_else(|| Failure::broken("the new token is none"))?;
-    let made = create_token(db, name, may, &hash, expires, &super::who()).await?;
+    let mut what = format!("token create {name} --role {}", may.0);
+    may.1
+        .iter()
+        .for_each(|jobs| what.push_str(&format!(" --jobs {}", shell_word(jobs))));
+    let acting = act::acting(db, "token_create", &what);
+    let made = create_token(&acting, name, may, &hash, expires, &super::who()).await?;
     let row = made.ok_or_else(|| {
         Failure::refused(format!("there is a token {name} already")).next(format!(
             "choose another name, or `farmhand token revoke {name}` first"

@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 
 use farmhand_core::definition::{Definitions, Enabled};
 use farmhand_core::document::{Mistakes, Source};
+use farmhand_core::text::shell_word;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::{Change, Left, Listed, Scope};
 use farmhand_store::notify::{self, TargetRow};
 use farmhand_store::reading::{self, PoolItem, every};
 use farmhand_store::{Db, Role, StoreError, tables};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use self::files::source_with;
@@ -30,6 +33,8 @@ pub use store::store;
 
 /// The least role whose token may change definitions: who can change them has commands run on every node.
 pub const ROLE: Role = Role::Admin;
+/// Changes of one apply that the audit names, at most.
+const NAMED: usize = 100;
 
 /// As what files are applied.
 #[derive(Clone, Debug)]
@@ -271,8 +276,16 @@ impl Plan {
     }
 
     /// Does it, in one transaction, and notes what became of the runs of deleted jobs.
-    pub async fn apply(&mut self, db: &Db, by: &str) -> Result<(), Refusal> {
-        let applied = store(db, &self.wanted.jobs, Some(&self.wanted), self.scope(), by).await?;
+    pub async fn apply(&mut self, db: &Db, by: By<'_>) -> Result<(), Refusal> {
+        let acting = Acting::begin(db, self.deed(by));
+        let applied = store(
+            &acting,
+            &self.wanted.jobs,
+            Some(&self.wanted),
+            self.scope(),
+            by.who,
+        )
+        .await?;
         let left: BTreeMap<&str, Left> = (applied.iter())
             .filter_map(|job| Some((job.job_id.as_str(), job.left?)))
             .collect();
@@ -282,6 +295,27 @@ impl Plan {
             step.running = left.map(|left| left.running);
         }
         Ok(())
+    }
+
+    /// As the audit has it, with the first jobs, pools and targets that it changes.
+    fn deed(&self, by: By<'_>) -> Deed {
+        let mut what = "farmhand job apply".to_owned();
+        for source in &self.request.sources {
+            what.push_str(&format!(" --source {}", shell_word(source)));
+        }
+        if self.request.prune {
+            what.push_str(" --prune");
+        }
+        let named = |steps: &[Step]| -> BTreeMap<String, Change> {
+            let touched = steps.iter().filter(|step| step.change != Change::Unchanged);
+            let named = touched.map(|step| (step.of.name().to_owned(), step.change));
+            named.take(NAMED).collect()
+        };
+        let (jobs, pools, targets) = (named(&self.jobs), named(&self.pools), named(&self.targets));
+        Deed {
+            detail: json!({"jobs": jobs, "pools": pools, "targets": targets}),
+            ..by.deed("apply", what)
+        }
     }
 
     /// For programs.

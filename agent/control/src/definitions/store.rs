@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use farmhand_core::due;
+use farmhand_store::acting::Acting;
 use farmhand_store::jobs::{Applied, ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
-use farmhand_store::{Db, reading};
+use farmhand_store::reading;
 use jiff::Timestamp;
 
 use super::files::{Files, Wanted};
@@ -15,12 +16,13 @@ use crate::{Refusal, due_now};
 /// overdue under the present definitions.
 /// Errors: 4 for a pool or target that is not there, or a pool that would go while runs use it.
 pub async fn store(
-    db: &Db,
+    acting: &Acting,
     wanted: &[Wanted],
     shared: Option<&Files>,
     scope: Scope<'_>,
     by: &str,
 ) -> Result<Vec<Applied>, Refusal> {
+    let db = acting.db();
     let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
     let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
     let signed = signed.collect();
@@ -31,7 +33,7 @@ pub async fn store(
             .iter()
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
-        let blocked = match apply_signed(db, &changes, &signed, (pools, targets), scope, by).await? {
+        let blocked = match apply_signed(acting, &changes, &signed, (pools, targets), scope, by).await? {
             ApplyOutcome::Done { applied, .. } => return Ok(applied),
             ApplyOutcome::Refused(faults) => {
                 let refusal = Refusal::refused("the triggers of the jobs do not fit together");

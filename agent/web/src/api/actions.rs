@@ -47,7 +47,7 @@ pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>,
         }),
     };
     let answer = app
-        .acting(async |db| perform(&db.for_token(caller.token_id), action, by, !preview).await)
+        .acting(async |db| perform(db, action, by, !preview).await)
         .await
         .map_err(Problem::from);
     if answer.as_ref().is_err_and(|problem| problem.kind == Kind::Denied) {

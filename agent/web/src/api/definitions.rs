@@ -112,7 +112,7 @@ async fn change(
     turn: Option<Extension<Turn>>,
 ) -> Result<Applied, Problem> {
     let login = app.definitions.as_ref().ok_or_else(missing)?;
-    let db = login.db(&app.db).await?.for_token(caller.token_id);
+    let db = login.db(&app.db).await?;
     let (who, token) = (caller.who(), caller.token());
     let by = By {
         token: Some(&token),
@@ -135,7 +135,7 @@ async fn change(
         tracing::error!("API: {error}");
         Refusal::broken("internal error")
     })??;
-    let present = Present::read(&db, by).await?;
+    let present = Present::read(db, by).await?;
     present.check_triggers(&sources, &all, &request)?;
     let mut wanted = Files::of(&sources, all);
     definitions::attach(&mut wanted.jobs, |file| match signatures.get(file) {
@@ -143,14 +143,14 @@ async fn change(
         None => Ok(Signatures::new()),
     })?;
     definitions::must_be_trusted(&wanted.jobs, &login.trust())?;
-    let mut plan = present.plan(&db, wanted, request, by).await?;
-    let tables = plan.check_tables(&db).await?;
+    let mut plan = present.plan(db, wanted, request, by).await?;
+    let tables = plan.check_tables(db).await?;
     if let Some(refusal) = tables.refusal {
         return Err(refusal.into());
     }
     let applied = plan.changes() && !preview;
     if applied {
-        plan.apply(&db, &who).await?;
+        plan.apply(db, by).await?;
         app.changes.wake();
     }
     let mut diff = std::mem::take(&mut plan.diffs);

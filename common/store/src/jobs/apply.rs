@@ -14,7 +14,8 @@ use super::pools::{self, PoolChange};
 use super::scope::Scope;
 use super::targets::{self, TargetChange};
 use super::{edges, pauses};
-use crate::db::{Db, Transaction, no_row, stmt};
+use crate::acting::Acting;
+use crate::db::{Transaction, no_row, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
@@ -79,12 +80,12 @@ struct Columns<'a> {
 
 /// [`apply_all`], leaving pools and targets as they are.
 pub async fn apply(
-    db: &Db,
+    acting: &Acting,
     changes: &[JobChange],
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
-    apply_all(db, changes, None, None, prune, by).await
+    apply_all(acting, changes, None, None, prune, by).await
 }
 
 /// Applies definitions in one transaction; with `prune`, jobs, pools and targets that are not among them are deleted.
@@ -92,7 +93,7 @@ pub async fn apply(
 /// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
 /// following `job_seq` miss none.
 pub async fn apply_all(
-    db: &Db,
+    acting: &Acting,
     changes: &[JobChange],
     pools: Option<&[PoolChange]>,
     targets: Option<&[TargetChange]>,
@@ -103,19 +104,19 @@ pub async fn apply_all(
         prune,
         ..Scope::default()
     };
-    apply_signed(db, changes, &BTreeMap::new(), (pools, targets), scope, by).await
+    apply_signed(acting, changes, &BTreeMap::new(), (pools, targets), scope, by).await
 }
 
 /// [`apply_all`] with the signatures of jobs, by name: each is stored with the revision that is then the job's present one.
 pub async fn apply_signed(
-    db: &Db,
+    acting: &Acting,
     changes: &[JobChange],
     signed: &BTreeMap<String, Signed>,
     (pools, targets): (Option<&[PoolChange]>, Option<&[TargetChange]>),
     scope: Scope<'_>,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
-    let mut tx = db.transaction_within("apply", LIMIT).await?;
+    let mut tx = acting.transaction_within("apply", LIMIT).await?;
     let seq = bump(&mut tx).await?;
     let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
     let of_these = [(&names as _, Type::TEXT_ARRAY), (&scope.prune as _, Type::BOOL)];

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_postgres::types::Type;
 
+use crate::acting::Acting;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::health::JobState;
@@ -30,7 +31,7 @@ pub enum Backfilled {
 /// Makes runs of kind `backfill`. They wait for each other and for what else of the job is live, the oldest instant
 /// first.
 pub async fn backfill(
-    db: &Db,
+    acting: &Acting,
     job_id: &str,
     rev: i64,
     instants: &[Timestamp],
@@ -47,7 +48,7 @@ pub async fn backfill(
         placed: bool,
         run_ids: Vec<i64>,
     }
-    let mut tx = db.transaction("backfill").await?;
+    let mut tx = acting.transaction("backfill").await?;
     let locked: Option<Locked> = tx.row(stmt!("backfill_lock"), &[(&job_id, Type::TEXT)]).await?;
     let refused = match locked {
         None => Some(Backfilled::NotFound),

@@ -9,14 +9,15 @@ use tokio_postgres::types::{Json, Type};
 use super::applied::{Applied, ApplyOutcome, Change, Left};
 use super::apply::{LIMIT, Present, bump};
 use super::{edges, pauses, targets};
-use crate::db::{Db, Transaction, stmt};
+use crate::acting::Acting;
+use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
 use farmhand_core::due::SkipReason;
 
 /// Deletes jobs and withdraws their runs that wait; what runs goes on, history and revisions stay. Unknown and deleted names are left out of the answer.
-pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
-    let mut tx = db.transaction_within("delete_job", LIMIT).await?;
+pub async fn delete(acting: &Acting, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = acting.transaction_within("delete_job", LIMIT).await?;
     let seq = bump(&mut tx).await?;
     let present: Vec<Present> = tx
         .rows(

@@ -9,6 +9,8 @@ use tokio_postgres::types::Type;
 
 use super::apply::{Present, bump};
 use super::pauses::{self, Fell};
+use crate::acting::Acting;
+use crate::conn::Param;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::event::EventKind;
@@ -29,12 +31,17 @@ pub enum Paused {
 
 /// Stops a job's schedule; submitted runs go on. What was due and not fired yet falls into the pause: nothing is fired, so this works
 /// while claims are closed, too.
-pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Result<Paused, StoreError> {
+pub async fn pause(
+    acting: &Acting,
+    job_id: &str,
+    by: &str,
+    reason: Option<&str>,
+) -> Result<Paused, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         was_paused: bool,
     }
-    let mut tx = db.transaction("pause").await?;
+    let mut tx = acting.transaction("pause").await?;
     let seq = bump(&mut tx).await?;
     let present: Option<Present> = tx
         .row(
@@ -88,7 +95,7 @@ pub enum Resumed {
 
 /// Starts a paused job's schedule again at `next_run`, as revision `rev` has it, and records what fell into the pause.
 pub async fn resume(
-    db: &Db,
+    acting: &Acting,
     job_id: &str,
     rev: i64,
     next_run: Option<Timestamp>,
@@ -101,7 +108,7 @@ pub async fn resume(
         changed: bool,
         stale: Option<Timestamp>,
     }
-    let mut tx = db.transaction("resume").await?;
+    let mut tx = acting.transaction("resume").await?;
     let seq = bump(&mut tx).await?;
     let row: Option<Row> = tx
         .row(
@@ -159,26 +166,23 @@ pub enum Cancelled {
 
 /// Writes the one event of many runs that somebody cancels or runs again; `detail` says by whom.
 pub async fn tell_many(
-    db: &Db,
+    acting: &Acting,
     kind: EventKind,
     job: Option<&str>,
     detail: &Value,
 ) -> Result<(), StoreError> {
-    db.raw(
-        stmt!("tell_many"),
-        &[
-            (&kind.as_str(), Type::TEXT),
-            (&job, Type::TEXT),
-            (&detail, Type::JSONB),
-        ],
-    )
-    .await
-    .map(drop)
+    let params: [Param<'_>; 3] = [
+        (&kind.as_str(), Type::TEXT),
+        (&job, Type::TEXT),
+        (&detail, Type::JSONB),
+    ];
+    let _: Vec<Value> = acting.rows(stmt!("tell_many"), &params).await?;
+    Ok(())
 }
 
 /// Cancels a run.
-pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
-    let outcomes = cancel_set(db, &[run_id], by, false).await?;
+pub async fn cancel(acting: &Acting, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
+    let outcomes = cancel_set(acting, &[run_id], by, false).await?;
     Ok(outcomes
         .into_iter()
         .next()
@@ -188,7 +192,7 @@ pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreEr
 /// As [`cancel`], of a thousand runs or so in one transaction; each with what became of it. Runs of many have no event of their own:
 /// that of [`tell_many`] tells them.
 pub async fn cancel_set(
-    db: &Db,
+    acting: &Acting,
     runs: &[i64],
     by: &str,
     of_many: bool,
@@ -199,7 +203,7 @@ pub async fn cancel_set(
         node: Option<String>,
         held: bool,
     }
-    let live: Vec<Live> = db
+    let live: Vec<Live> = acting
         .rows(
             stmt!("cancel"),
             &[
@@ -217,8 +221,10 @@ pub async fn cancel_set(
             Some(Live { node: Some(node), .. }) => Cancelled::Requested { node },
             Some(Live { node: None, .. }) => Cancelled::Now,
             None => {
-                let ended: Option<(RunState,)> =
-                    db.row(stmt!("final_state"), &[(run_id, Type::INT8)]).await?;
+                let ended: Option<(RunState,)> = acting
+                    .db()
+                    .row(stmt!("final_state"), &[(run_id, Type::INT8)])
+                    .await?;
                 ended.map_or(Cancelled::NotFound, |(state,)| Cancelled::AlreadyFinal(state))
             }
         };
@@ -259,7 +265,7 @@ pub struct Once<'a> {
 /// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded. With `once`, a
 /// repetition within a week is answered with the run of the first time.
 pub async fn retry_run(
-    db: &Db,
+    acting: &Acting,
     run_id: i64,
     by: &str,
     from_failed: bool,
@@ -272,7 +278,7 @@ pub async fn retry_run(
         told: false,
         queued: false,
     };
-    retry_one(db, run_id, wish).await
+    retry_one(acting, run_id, wish).await
 }
 
 /// How a finished run is to be run again.
@@ -291,7 +297,7 @@ pub struct Wish<'a> {
 }
 
 /// As [`retry_run`], of one of many.
-pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, StoreError> {
+pub async fn retry_one(acting: &Acting, run_id: i64, wish: Wish<'_>) -> Result<Retried, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         ended: bool,
@@ -304,7 +310,7 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
         no_lines: bool,
         new_run: Option<i64>,
     }
-    let mut tx = db.transaction("retry_run").await?;
+    let mut tx = acting.transaction("retry_run").await?;
     let action = retry_of(run_id);
     if let Some(once) = wish.once
         && let Some(run) = answered(&mut tx, once, &action).await?
@@ -347,7 +353,10 @@ pub async fn retry_one(db: &Db, run_id: i64, wish: Wish<'_>) -> Result<Retried, 
             )
             .await?;
     }
-    tx.commit().await?;
+    match row.as_ref().is_some_and(|row| row.new_run.is_some()) {
+        true => tx.commit().await?,
+        false => tx.rollback().await?,
+    }
     Ok(match row {
         Some(Row {
             new_run: Some(id), ..

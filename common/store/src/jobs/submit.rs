@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
+use crate::acting::Acting;
 use crate::db::{Db, no_row, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::Overlap;
@@ -65,7 +66,7 @@ pub async fn submit(
 /// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
 /// would be.
 pub async fn submit_overlapping(
-    db: &Db,
+    acting: &Acting,
     what: Submission<'_>,
     commit: bool,
 ) -> Result<Submitted, StoreError> {
@@ -76,7 +77,7 @@ pub async fn submit_overlapping(
         overlap,
         by,
     } = what;
-    let mut tx = db.transaction("submit").await?;
+    let mut tx = acting.transaction("submit").await?;
     let submitted: Option<Submitted> = tx
         .row(
             stmt!("submit_run", often),
@@ -90,7 +91,7 @@ pub async fn submit_overlapping(
         )
         .await?;
     let submitted = submitted.ok_or_else(|| no_row("submit_run"))?;
-    if commit {
+    if commit && submitted.runs > 0 {
         tx.commit().await?;
     } else {
         tx.rollback().await?;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use crate::db::{Db, stmt};
+use crate::acting::Acting;
+use crate::db::stmt;
 use crate::error::StoreError;
 use crate::protocol::{abandon, millis};
 
@@ -24,14 +25,14 @@ pub enum Withhold {
 }
 
 /// Records what is asked of a node, by whom, as an event too; false for an unknown address.
-pub async fn withhold(db: &Db, address: &str, order: Withhold, by: &str) -> Result<bool, StoreError> {
+pub async fn withhold(acting: &Acting, address: &str, order: Withhold, by: &str) -> Result<bool, StoreError> {
     let (cordon, drain, within) = match order {
         Withhold::Cordon => (Some(true), Some(false), None),
         Withhold::Drain { within } => (None, Some(true), within),
         Withhold::Resume => (Some(false), Some(false), None),
     };
     let within = within.map(millis);
-    let row: Option<Value> = db
+    let row: Option<Value> = acting
         .row(
             stmt!("set_node"),
             &[
@@ -48,13 +49,13 @@ pub async fn withhold(db: &Db, address: &str, order: Withhold, by: &str) -> Resu
 
 /// Forgets a node whose session is over and that holds nothing, and gives the runs that only it might have run their
 /// outcome. False when there is no such node, or it still holds something.
-pub async fn remove_node(db: &Db, address: &str, by: &str) -> Result<bool, StoreError> {
-    let row: Option<Value> = db
+pub async fn remove_node(acting: &Acting, address: &str, by: &str) -> Result<bool, StoreError> {
+    let row: Option<Value> = acting
         .row(stmt!("remove_node"), &[(&address, Type::TEXT), (&by, Type::TEXT)])
         .await?;
     if row.is_some() {
         // No node is gone for this long: only what was removed, or has other labels.
-        abandon(db, FOREVER).await?;
+        abandon(acting.db(), FOREVER).await?;
     }
     Ok(row.is_some())
 }

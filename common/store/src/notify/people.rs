@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
+use crate::acting::Acting;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::notify::{Channel, TargetSpec, Topic, stored, test_message};
@@ -78,13 +79,13 @@ pub async fn targets(db: &Db) -> Result<Vec<TargetRow>, StoreError> {
 
 /// Puts a test message into the outbox, one for each channel of the target.
 pub async fn submit_test(
-    db: &Db,
+    acting: &Acting,
     target: &str,
     spec: &TargetSpec,
     by: &str,
 ) -> Result<Vec<Uuid>, StoreError> {
     let channels: Vec<&str> = spec.channels().into_iter().map(Channel::as_str).collect();
-    let made: Vec<(Uuid,)> = db
+    let made: Vec<(Uuid,)> = acting
         .rows(
             stmt!("notify_test"),
             &[

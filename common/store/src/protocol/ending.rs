@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::LeaseIdentity;
+use crate::acting::Acting;
 use crate::conn::Param;
 use crate::db::{Db, Stmt, Transaction, stmt};
 use crate::error::StoreError;
@@ -69,26 +70,34 @@ pub async fn expire(
         (&incarnation, Type::UUID),
         (&renewals, Type::INT8),
     ];
-    end(db, address, stmt!("expire"), &params, Cause::Expired).await
+    let tx = db.transaction("expire").await?;
+    end((tx, db), address, stmt!("expire"), &params, Cause::Expired).await
 }
 
 /// `expire` by a person who answers for it that nothing of the session lives, whatever its heartbeat.
-pub async fn force_expire(db: &Db, address: &str, session: i64) -> Result<Expired, StoreError> {
+pub async fn force_expire(acting: &Acting, address: &str, session: i64) -> Result<Expired, StoreError> {
     let params: [Param<'_>; 2] = [(&address, Type::TEXT), (&session, Type::INT8)];
-    end(db, address, stmt!("force_expire"), &params, Cause::Forced).await
+    let tx = acting.transaction("expire").await?;
+    end(
+        (tx, acting.db()),
+        address,
+        stmt!("force_expire"),
+        &params,
+        Cause::Forced,
+    )
+    .await
 }
 
 async fn end(
-    db: &Db,
+    (mut tx, db): (Transaction, &Db),
     address: &str,
     statement: Stmt,
     params: &[Param<'_>],
     cause: Cause,
 ) -> Result<Expired, StoreError> {
-    let mut tx = db.transaction("expire").await?;
     let ended: Option<Value> = tx.row(statement, params).await?;
     if ended.is_none() {
-        tx.commit().await?;
+        tx.rollback().await?;
         return Ok(Expired::Changed);
     }
     let mut first = free_and_look(tx, Some(address), cause).await?;

@@ -126,6 +126,11 @@ BEGIN
             'SELECT (token_id, name, role, jobs, created_at, created_by, expires_at, last_used_at, revoked_at)'
         WHERE to_regclass('farmhand.api_token') IS NOT NULL
         UNION ALL
+        -- The database itself says when, by which login, and from where.
+        SELECT 'TABLE', 'farmhand.audit', w.who,
+            'INSERT (actor, token_id, action, address, job_id, run_id, refused, what, detail)'
+        FROM unnest(ARRAY['agent', 'operator']) AS w(who)
+        UNION ALL
         -- To take numbers, and to see how far they have come.
         SELECT 'SEQUENCE', format('farmhand.%I', s.name), w.who, 'USAGE, SELECT'
         FROM (VALUES

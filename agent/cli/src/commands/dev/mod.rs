@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use farmhand_control::Asker;
+use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::tokens::revoke_token;
 use farmhand_store::{Db, DbConfig, PasswordIn, Role, StoreError, migrate};
 
@@ -120,7 +121,8 @@ impl Farm {
         const VALID: Duration = Duration::from_secs(30 * 86_400);
         let token = runtime()?.block_on(async {
             let db = Db::connect(config).await?;
-            revoke_token(&db, "dev", "farmhand dev").await?;
+            let deed = Deed::of("farmhand dev", "token_revoke", "farmhand token revoke dev");
+            revoke_token(&Acting::begin(&db, deed), "dev", "farmhand dev").await?;
             token::create(&db, "dev", (Role::Admin, &[]), VALID).await
         })?;
         let path = dir.join("token");
