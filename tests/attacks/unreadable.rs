@@ -75,7 +75,7 @@ async fn json_that_no_client_could_read_is_not_stored() {
         let json = format!(r#"{{"a": {value}}}"#);
         for statement in [
             format!("UPDATE farmhand.run_live SET params = '{json}'"),
-            format!("UPDATE farmhand.run_live SET made = '{json}'"),
+            format!("UPDATE farmhand.run_live SET made = jsonb_build_object('parents', '{json}'::jsonb)"),
             format!(
                 "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
                      VALUES ('j', 99, '{json}', 's', 'me', now())"

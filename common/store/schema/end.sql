@@ -122,8 +122,8 @@ END
 $$;
 
 -- Writes ends of runs, and of attempts whose runs go on, with all that follows: nothing else adds an end to run_history. Called once
--- the rows are away from run_live, in the transaction that took them away, in any statement of it: each statement here has a snapshot
--- of its own.
+-- the rows are away from run_live (`end_runs`), or were never in it, in any statement of that transaction: each statement here has a
+-- snapshot of its own.
 --
 -- What follows is done in this order because each leans on the one before. Locks that are waited for are those of job_stat, by name. A
 -- job is locked only where something waits in it, and only if nobody else has locked it: whoever has may be waiting for one of these

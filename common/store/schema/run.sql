@@ -56,7 +56,7 @@ CREATE TABLE farmhand.run_live (
     CHECK (kind <> 'table' OR key IS NOT NULL),
     -- As of a definition (job.sql): else one run would keep agents from all others.
     CHECK (params = '{}' OR farmhand.is_readable(params)),
-    CHECK (made = '{}' OR farmhand.is_readable(made)),
+    CHECK (NOT made ? 'parents' OR farmhand.is_readable(made->'parents')),
     -- What is no number there would fail the claims, ends and readings of all.
     CHECK (coalesce((made->>'spread')::bigint, 0) BETWEEN 0 AND 2147483647 AND coalesce((made->>'parent_run')::bigint, 0) >= 0
         AND coalesce((made->>'fold_run')::bigint, 0) >= 0 AND coalesce((made->>'fold_at')::timestamptz, 'infinity') > '-infinity')
