@@ -21,6 +21,7 @@ mod gate_races;
 mod gates;
 mod health;
 mod labels;
+mod late;
 mod lease_locks;
 mod leases;
 mod let_go;

@@ -1,15 +1,17 @@
+use std::time::Duration;
+
 use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{
     Cancelled, Submission, Submitted, Withhold, cancel, submit, submit_overlapping, withhold,
 };
-use farmhand_store::protocol::{Claimed, claim, finish, open_epoch, vouch};
+use farmhand_store::protocol::{Claimed, Skipped, claim, finish, open_epoch, retry, vouch};
 use farmhand_tests::acting::anna;
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::epochs::{renewed, replace, restart, shown};
-use crate::fixture::{Farm, on_each_node, past, sharded, spec, success};
+use crate::fixture::{Farm, failure, on_each_node, past, sharded, spec, success};
 
 pub async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
     farm.job("j", JobSpec { overlap, ..spec() }, Some(at)).await;
@@ -271,4 +273,75 @@ async fn a_run_by_hand_that_replaces_waits_for_all_that_it_ends() {
         finish(&farm.db, &[success(&me, other)]).await.unwrap();
     }
     assert_eq!(claims(&farm, &me).await[0].run_id, made.run_id);
+}
+
+#[tokio::test]
+async fn latest_lets_only_the_newest_firing_of_the_schedule_wait() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("j", sharded(Overlap::Latest, 2), Some(past(90))).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let running = claims(&farm, &me).await;
+    assert_eq!(running.len(), 2);
+    let asked = by_hand(&farm, Overlap::Queue).await.run_id;
+    due_again(&farm, past(60)).await;
+    let displaced = farm.fire_at("j", past(60), &[past(80), past(60)]).await.remove(0);
+    assert_eq!(
+        (displaced.run_ids.len(), &displaced.skipped[..]),
+        (2, &[replaced(1)][..]),
+        "of two instants the last"
+    );
+    due_again(&farm, past(30)).await;
+    let fired = farm.fire_at("j", past(30), &[past(30)]).await.remove(0);
+    assert_eq!(
+        (&fired.skipped[..], fired.cancelling.len()),
+        (&[replaced(1)][..], 0)
+    );
+    for run in displaced.run_ids {
+        farm.is_now(run, "skipped", Some("replaced")).await;
+    }
+    let ends: Vec<_> = running.iter().map(|run| success(&me, run)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    // The one by hand comes later, and neither displaced nor was displaced.
+    let next = claims(&farm, &me).await;
+    assert_eq!(
+        next.iter().map(|run| run.due_at).collect::<Vec<_>>(),
+        [past(30), past(30)]
+    );
+    let ends: Vec<_> = next.iter().map(|run| success(&me, run)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    assert!(claims(&farm, &me).await.iter().any(|run| run.run_id == asked));
+}
+
+/// A run that is tried again later is in the way and is not displaced; on each node one firing waits.
+#[tokio::test]
+async fn latest_leaves_retries_alone_and_counts_on_each_node() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.job("j", on_each_node(Overlap::Latest), Some(past(90))).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let (on_a, on_b) = (
+        claims(&farm, &a).await.remove(0),
+        claims(&farm, &b).await.remove(0),
+    );
+    finish(&farm.db, &[success(&b, &on_b)]).await.unwrap();
+    retry(&farm.db, &[failure(&a, &on_a, Duration::from_secs(600))])
+        .await
+        .unwrap();
+    due_again(&farm, past(60)).await;
+    farm.fire_at("j", past(60), &[past(60)]).await;
+    assert_eq!(claims(&farm, &b).await.len(), 1, "nothing is in its way there");
+    due_again(&farm, past(30)).await;
+    let fired = farm.fire_at("j", past(30), &[past(30)]).await.remove(0);
+    assert_eq!(fired.skipped, [replaced(1)]);
+    farm.is("SELECT count(*) FROM farmhand.run_live WHERE gate = 'overlap'", 2)
+        .await;
+    farm.is_now(on_a.run_id, "due", Some("retry")).await;
+}
+
+fn replaced(count: i64) -> Skipped {
+    Skipped {
+        reason: "replaced".to_owned(),
+        count,
+    }
 }

@@ -112,6 +112,12 @@ async fn submit(
     by: By<'_>,
     commit: bool,
 ) -> Result<Effect, Refusal> {
+    if overlap == Overlap::Latest {
+        return Err(
+            Refusal::usage("a run by hand takes the place of no other that waits")
+                .next("write --overlap queue: it waits as well"),
+        );
+    }
     let params = Value::Object(params.clone());
     let submission = Submission {
         job_id,

@@ -12,6 +12,7 @@ use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::context::Context;
+use crate::session::skips;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_telemetry::snapshot::{self, Snapshots};
@@ -173,6 +174,10 @@ async fn sweep(ctx: Arc<Context>) -> Result<(), StoreError> {
     }
     if left.to_write {
         ctx.row_bell.ring();
+    }
+    if left.too_late {
+        let ended = protocol::end_late(&ctx.db).await?;
+        skips(&ended).for_each(|event| ctx.events.emit(event));
     }
     if left.to_abandon {
         let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;

@@ -43,6 +43,8 @@ crate::words! {
         QueueFull = "queue_full",
         /// A later instant took its place.
         Replaced = "replaced",
+        /// Nobody claimed it in the time that `catch_up` gives.
+        TooLate = "too_late",
         /// No node was ready to run it.
         NoNode = "no_node",
         /// Its job was changed, disabled or deleted.

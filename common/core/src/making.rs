@@ -103,9 +103,9 @@ pub fn overlap_says(rule: Overlap, live: bool, queued: Option<i64>, nth: i64, in
         Overlap::Queue if queued.is_some_and(|queued| queued + nth > MAX_QUEUED) => {
             Says::Skip(SkipReason::QueueFull)
         }
-        Overlap::Replace if nth < instants => Says::Skip(SkipReason::Replaced),
+        Overlap::Latest | Overlap::Replace if nth < instants => Says::Skip(SkipReason::Replaced),
         Overlap::Skip | Overlap::Queue if live || nth > 1 => Says::Wait,
-        Overlap::Replace if live => Says::Wait,
-        Overlap::Skip | Overlap::Queue | Overlap::Replace => Says::Run,
+        Overlap::Latest | Overlap::Replace if live => Says::Wait,
+        Overlap::Skip | Overlap::Queue | Overlap::Latest | Overlap::Replace => Says::Run,
     }
 }

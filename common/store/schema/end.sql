@@ -73,13 +73,13 @@ BEGIN
         WITH waiting AS (
             SELECT DISTINCT ON (r.job_id, r.node) r.job_id, r.node, r.due_at, coalesce(r.firing, r.run_id) AS firing
             FROM farmhand.run_live r
-            WHERE r.gate = 'overlap' AND r.job_id = ANY (jobs)
+            WHERE r.gate = 'overlap' AND r.job_id = ANY (jobs) AND NOT farmhand.is_too_late(r)
             ORDER BY r.job_id, r.node, r.due_at, coalesce(r.firing, r.run_id)
         )
         SELECT r.run_id
         FROM waiting w
         JOIN farmhand.run_live r ON r.job_id = w.job_id AND r.node IS NOT DISTINCT FROM w.node
-            AND r.due_at = w.due_at AND coalesce(r.firing, r.run_id) = w.firing AND r.gate = 'overlap'
+            AND r.due_at = w.due_at AND coalesce(r.firing, r.run_id) = w.firing AND r.gate = 'overlap' AND NOT farmhand.is_too_late(r)
         WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS DISTINCT FROM 'overlap'
             AND farmhand.is_in_the_way(b, w.node, r.kind, r.overlap)));
     IF turn = '{}' THEN

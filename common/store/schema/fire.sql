@@ -1,7 +1,7 @@
 -- Due instants become runs.
 
 -- Locks the live runs of these jobs in whose way others may come to stand, so that what is made to wait for one is seen by its end. An end
--- that is being written is waited for, and the next statement's snapshot has it. What replacing jobs replace is locked by the same
+-- that is being written is waited for, and the next statement's snapshot has it. What may be replaced is locked by the same
 -- statement, in the order of the numbers, as ends lock runs.
 CREATE FUNCTION farmhand.lock_blockers(queueing text[], replacing text[]) RETURNS void
 LANGUAGE plpgsql
@@ -19,9 +19,8 @@ BEGIN
         RETURN;
     END IF;
     PERFORM FROM farmhand.run_live r
-        WHERE r.job_id = ANY (queueing || replacing) AND CASE WHEN r.job_id = ANY (queueing)
-            THEN farmhand.overlaps(r) AND r.gate IS DISTINCT FROM 'overlap'
-            ELSE r.overlap = 'replace' OR r.kind IN ('scheduled', 'triggered') END
+        WHERE r.job_id = ANY (queueing || replacing) AND farmhand.overlaps(r)
+            AND (r.gate IS DISTINCT FROM 'overlap' OR r.job_id = ANY (replacing))
         ORDER BY r.run_id FOR UPDATE;
 END
 $$;
@@ -60,8 +59,8 @@ RETURN CASE
     WHEN rule = 'allow' THEN 'run'
     WHEN rule = 'skip' AND live THEN 'overlap'
     WHEN rule = 'queue' AND queued + nth > 1000 THEN 'queue_full'
-    WHEN rule = 'replace' AND nth < instants THEN 'replaced'
-    WHEN live OR rule <> 'replace' AND nth > 1 THEN 'wait'
+    WHEN rule IN ('latest', 'replace') AND nth < instants THEN 'replaced'
+    WHEN live OR rule IN ('skip', 'queue') AND nth > 1 THEN 'wait'
     ELSE 'run' END;
 
 -- Whether a live run of a job is in the way of another one of this kind and rule, on this node. A run that is of no node may be on any, so
@@ -100,14 +99,15 @@ BEGIN
         SET LOCAL plan_cache_mode = force_custom_plan;
     END IF;
     PERFORM farmhand.lock_blockers(coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'queue'), '{}'),
-            coalesce(array_agg(j.job_id) FILTER (WHERE u.rule = 'replace'), '{}'))
+            coalesce(array_agg(j.job_id) FILTER (WHERE u.rule IN ('latest', 'replace')), '{}'))
         FROM farmhand.job j JOIN unnest(wants) w ON w.job_id = j.job_id
         CROSS JOIN LATERAL (SELECT coalesce(w.overlap, j.overlap) AS rule) u
-        WHERE j.job_id = ANY (jobs) AND u.rule IN ('queue', 'replace') AND NOT j.observe AND cardinality(w.due) > 0
+        WHERE j.job_id = ANY (jobs) AND u.rule IN ('queue', 'latest', 'replace') AND NOT j.observe AND cardinality(w.due) > 0
         HAVING count(*) > 0;
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT w.*, j.rev, j.priority, j.placement, coalesce(w.overlap, j.overlap) AS rule, j.hard_ms,
+            j.claim_within_ms,
             coalesce(w.instances, j.instances) AS shards, j.each_node AND w.node IS NULL AND w.instance IS NULL AS everywhere, m.making
         FROM unnest(wants) WITH ORDINALITY w
         JOIN farmhand.job j ON j.job_id = w.job_id
@@ -127,19 +127,22 @@ BEGIN
         WHERE cardinality(g.due) > 0
     ), rival AS MATERIALIZED (
         -- What "replace" ends: locked first, so that a run just being claimed is seen as running. On a node that gets no new run
-        -- the old one goes on.
-        SELECT r AS run FROM farmhand.run_live r
+        -- the old one goes on. And the firing of the schedule or of triggers in whose place the newest one waits under "latest".
+        SELECT r AS run, EXISTS (SELECT FROM given g WHERE g.job_id = r.job_id AND g.rule = 'latest') AS waited FROM farmhand.run_live r
         WHERE r.job_id = ANY (ARRAY(SELECT g.job_id FROM given g
-                WHERE g.rule = 'replace' AND g.making = 'run' AND cardinality(g.due) > 0))
+                WHERE g.rule IN ('latest', 'replace') AND g.making = 'run' AND cardinality(g.due) > 0))
             AND EXISTS (SELECT FROM spot p WHERE p.job_id = r.job_id AND NOT p.nowhere
-                AND farmhand.is_in_the_way(r, p.at_node, of_kind, 'replace'))
+                AND farmhand.is_in_the_way(r, p.at_node, of_kind, p.rule)
+                AND (p.rule = 'replace' OR r.gate = 'overlap' AND r.kind IN ('scheduled', 'triggered')
+                    AND of_kind IN ('scheduled', 'triggered')))
         ORDER BY r.run_id FOR UPDATE
     ), asked AS (
         UPDATE farmhand.run_live r SET cancel_by = coalesce(r.cancel_by, 'replace')
         WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
         RETURNING r.run_id, r.job_id, r.node, r.running_at
     ), ended AS MATERIALIZED (
-        SELECT count(*) FROM (SELECT array_agg(farmhand.ending(v.run, 'cancelled', 'replaced', 'schedule')) AS endings
+        SELECT count(*) FROM (SELECT array_agg(farmhand.ending(v.run, CASE WHEN v.waited THEN 'skipped' ELSE 'cancelled' END,
+                'replaced', 'schedule')) AS endings
             FROM rival v WHERE (v.run).state = 'due' HAVING count(*) > 0) x
         CROSS JOIN LATERAL farmhand.end_runs(x.endings, false)
     ), queue AS MATERIALIZED (
@@ -157,6 +160,7 @@ BEGIN
                     AND (p.at_node IS NULL OR a.node IS NULL OR a.node = p.at_node))
                 ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = p.job_id
                     AND farmhand.is_in_the_way(r, p.at_node, of_kind, p.rule)
+                    AND r.run_id <> ALL (ARRAY(SELECT (v.run).run_id FROM rival v))
                     -- Nor are the other shards of a firing in the way of one that is made again.
                     AND (r.firing = p.firing AND (r.instance, r.node) IS DISTINCT FROM (p.instance, p.node)) IS NOT TRUE) END AS live
         FROM spot p
@@ -164,7 +168,7 @@ BEGIN
     ), firing AS MATERIALIZED (
         -- With what its run is made of: looked up again for each, a set would be compared with itself several times.
         SELECT p.ordinality, p.job_id, p.rev, p.at_node, d.due_at, cardinality(p.due) AS instants, p.late_ms, p.rule, p.shards,
-            p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.hard_ms, p.params, p.key,
+            p.everywhere, p.instance, p.firing, p.first_run, p.priority, p.placement, p.hard_ms, p.claim_within_ms, p.params, p.key,
             p.made, p.retries, p.reason, p.gate,
             CASE WHEN p.nowhere THEN 'no_node'
                  -- Whatever its overlap rule is: cron, which runs it meanwhile, has none.
@@ -178,7 +182,7 @@ BEGIN
         FROM (SELECT DISTINCT f.ordinality, f.due_at, f.first_run FROM firing f
             WHERE f.says IN ('run', 'wait') AND (f.shards > 1 AND f.instance IS NULL OR f.everywhere)) f
     ), made AS (
-        INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
+        INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, expires_at, gate,
             priority, placement, overlap, hard_ms, params, firing, made, key, retries, reason)
         SELECT CASE WHEN s.firing IS NULL THEN coalesce(f.first_run, nextval('farmhand.run_id_seq'))
                 WHEN row_number() OVER (PARTITION BY s.firing ORDER BY f.at_node, i) = 1 THEN s.firing
@@ -187,6 +191,10 @@ BEGIN
             -- Never ahead of now: whoever fires claims right afterwards.
             CASE WHEN f.late_ms IS NULL THEN statement_timestamp() ELSE greatest(f.due_at,
                 least(f.due_at + f.late_ms * interval '1 millisecond', statement_timestamp())) END,
+            -- From the end that triggered it: what its parents do takes time, and they may be of a backfill.
+            CASE WHEN of_kind IN ('scheduled', 'triggered') AND (f.made ? 'by_hand') IS NOT TRUE
+                THEN f.claim_within_ms * interval '1 millisecond' + CASE maker WHEN 'trigger' THEN statement_timestamp()
+                    ELSE f.due_at + coalesce(f.late_ms, 0) * interval '1 millisecond' END END,
             CASE f.says WHEN 'wait' THEN 'overlap' ELSE f.gate END, f.priority, f.placement,
             CASE WHEN f.instants > 1 AND f.rule = 'skip' THEN 'queue' ELSE f.rule END, f.hard_ms,
             coalesce(f.params, '{}'), coalesce(s.firing, f.firing), coalesce(f.made, '{}'), f.key, coalesce(f.retries, 0), f.reason
@@ -238,7 +246,11 @@ BEGIN
         ON m.job_id = g.job_id
     LEFT JOIN (SELECT s.job_id, jsonb_agg(jsonb_build_object(
             'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)) AS skipped
-        FROM skips s GROUP BY s.job_id) s ON s.job_id = g.job_id
+        FROM (SELECT job_id, reason, first, last, count FROM skips
+            UNION ALL
+            SELECT (v.run).job_id, 'replaced', min((v.run).due_at), max((v.run).due_at), count(DISTINCT (v.run).due_at)
+            FROM rival v WHERE v.waited GROUP BY 1) s
+        GROUP BY s.job_id) s ON s.job_id = g.job_id
     LEFT JOIN (SELECT a.job_id, array_agg(a.run_id) AS run_ids,
             count(pg_notify('farmhand', json_build_object('cancel', a.run_id, 'node', a.running_at)::text)::text)
         FROM asked a GROUP BY a.job_id) a

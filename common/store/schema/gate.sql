@@ -66,6 +66,7 @@ JOIN farmhand.need n ON n.job_id = k.job_id AND n.rev = k.rev
 CROSS JOIN LATERAL (
     SELECT r.run_id, r.priority, r.ready_at, r.node, r.placement FROM farmhand.run_live r
     WHERE r.job_id = k.job_id AND r.rev = k.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+        AND NOT farmhand.is_too_late(r)
     ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
 ) f;
 
@@ -258,7 +259,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.ready_at <= now
+                AND r.ready_at <= now AND NOT farmhand.is_too_late(r)
                 AND (r.node = at_address OR r.node IS NULL AND NOT w.rev || ' ' || w.job_id = ANY (left_alone))
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT places
         ) o
@@ -269,6 +270,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
+                AND NOT farmhand.is_too_late(r)
                 AND (r.node = at_address OR r.node IS NULL AND NOT r.rev || ' ' || r.job_id = ANY (left_alone))
                 AND (r.placement IS NULL OR my_labels @> ANY (r.placement))
             ORDER BY r.ready_at, r.run_id LIMIT places
@@ -315,7 +317,7 @@ BEGIN
         -- meanwhile needs what that one needs.
         PERFORM FROM farmhand.run_live r
             WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.job_id = c.job_id AND r.rev = c.rev AND r.attempt < 1000000000
+                AND r.job_id = c.job_id AND r.rev = c.rev AND r.attempt < 1000000000 AND NOT farmhand.is_too_late(r)
             FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- A statement of its own, so that it sees the leases of those that had the names until now.
@@ -326,7 +328,7 @@ BEGIN
         UPDATE farmhand.run_live r
             SET state = 'running', running_at = at_address, session = of_session, attempt = r.attempt + 1,
                 fence = epoch * 1099511627776 + nextval('farmhand.fence_seq'),
-                claimed_at = now, started_at = NULL
+                claimed_at = now, started_at = NULL, expires_at = NULL
             WHERE r.run_id = c.run_id;
         RETURN NEXT c.run_id;
         left_places := left_places - 1;
@@ -373,7 +375,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND (r.node IS NULL OR r.node = at_address)
+                AND NOT farmhand.is_too_late(r) AND (r.node IS NULL OR r.node = at_address)
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
         ) o
         WHERE NOT w.locks && (SELECT t.locks FROM taken t) AND NOT farmhand.any_leased(w.locks)

@@ -147,7 +147,7 @@ SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due
     final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
     r.made->>'idempotency_key', r.made->>'submitted_by', (r.made->>'parent_run')::bigint,
     -- Who replaces a run asks for its end, also where it need not.
-    coalesce(ending->>'cancel_by', r.cancel_by, CASE WHEN why = 'replaced' THEN 'replace' END), r.created_at, r.claimed_at,
+    coalesce(ending->>'cancel_by', r.cancel_by, CASE WHEN why = 'replaced' AND final = 'cancelled' THEN 'replace' END), r.created_at, r.claimed_at,
     coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
     (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
     (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,

@@ -27,10 +27,12 @@ CREATE TABLE farmhand.job (
     scheduled boolean NOT NULL,
     next_run timestamptz,
     decided_until timestamptz,
-    overlap text NOT NULL CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
+    overlap text NOT NULL CHECK (overlap IN ('skip', 'queue', 'latest', 'replace', 'allow')),
     on_lost text NOT NULL CHECK (on_lost IN ('rerun', 'fail')),
     priority integer NOT NULL,
     hard_ms bigint CHECK (hard_ms > 0),
+    -- A scheduled or triggered run that is not claimed for so long is skipped; NULL: it waits.
+    claim_within_ms bigint CHECK (claim_within_ms > 0),
     -- Sets of labels, one of which a node must have; NULL: any node.
     placement jsonb[],
     -- As many as in job files: more would take longer than a statement may, and so would the other jobs that it fires.

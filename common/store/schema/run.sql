@@ -18,6 +18,8 @@ CREATE TABLE farmhand.run_live (
     node text,
     due_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
+    -- If nobody has claimed it by then it is skipped (`is_too_late`). A claim takes it away.
+    expires_at timestamptz,
     gate text CHECK (gate IN ('overlap', 'pool', 'lock', 'rate')),
     reason text,
     state text NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'running')),
@@ -29,7 +31,7 @@ CREATE TABLE farmhand.run_live (
     takeovers integer NOT NULL DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
     placement jsonb[],
-    overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
+    overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'latest', 'replace', 'allow')),
     hard_ms bigint,
     params jsonb NOT NULL DEFAULT '{}',
     -- What is known when it is made and is nobody's condition: `submitted_by`, `idempotency_key`; `parent_run`, the run that triggered or is
@@ -63,11 +65,17 @@ CREATE TABLE farmhand.run_live (
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
 
--- Whether a run stands in the way of others of its job, and they in its. Not rounds, which are never over, and not what was submitted
--- for later, until it is to begin. Its names are bound here, so that statements take it up as a part of themselves.
+-- Whether a run was not claimed in the time that its job gives. Nobody claims it any more, and `end_late` ends it. The names in this
+-- function and in `overlaps` are bound here, so that statements take both up as a part of themselves.
+CREATE FUNCTION farmhand.is_too_late(r farmhand.run_live) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN coalesce(r.expires_at <= statement_timestamp(), false);
+
+-- Whether a run stands in the way of others of its job, and they in its. Not rounds, which are never over, not what was submitted
+-- for later, until it is to begin, and not what is too late.
 CREATE FUNCTION farmhand.overlaps(r farmhand.run_live) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN r.kind <> 'continuous' AND NOT (r.kind = 'submitted' AND r.attempt = 0 AND r.ready_at > statement_timestamp());
+RETURN r.kind <> 'continuous' AND NOT farmhand.is_too_late(r) AND NOT (r.kind = 'submitted' AND r.attempt = 0 AND r.ready_at > statement_timestamp());
 
 -- The live runs of a job; and what has at most one of them: a row of a table, an instance of a continuous job, a place of an instant.
 -- One index for all, because each that a claim changes costs it. Runs of one job, or of one session, share their key, and each stays for

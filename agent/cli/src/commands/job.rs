@@ -96,7 +96,8 @@ struct RunArgs {
     /// What else of the job is live: run beside it, or only if there is nothing (skip), after it (queue), instead of it
     /// (replace)
     #[arg(long, value_name = "RULE", default_value = "allow",
-        value_parser = PossibleValuesParser::new(Overlap::ALL.iter().map(|word| word.as_str()))
+        value_parser = PossibleValuesParser::new(Overlap::ALL.iter().filter(|rule| **rule != Overlap::Latest)
+            .map(|word| word.as_str()))
             .try_map(|word| word.parse::<Overlap>()))]
     overlap: Overlap,
     #[command(flatten)]

@@ -210,6 +210,11 @@ fn recorded(walk: &mut Walk, known: &Known) -> Option<String> {
             "a later instant replaced it",
             "overlap = \"queue\" runs every one",
         ),
+        Ok(SkipReason::TooLate) => (
+            Gate::Fired,
+            "no node claimed it within the time that catch_up.within gives",
+            "`farmhand job backfill` runs it now; `farmhand explain` of the next run says what it waits for",
+        ),
         Ok(SkipReason::NoNode) => (
             Gate::Nodes,
             "no node was ready to run it",

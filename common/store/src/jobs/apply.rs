@@ -68,6 +68,7 @@ struct Columns<'a> {
     on_lost: farmhand_core::definition::OnLost,
     priority: i32,
     hard_ms: Option<i64>,
+    claim_within_ms: Option<i64>,
     placement: Option<Vec<BTreeMap<String, String>>>,
     instances: u32,
     each_node: bool,
@@ -316,6 +317,7 @@ impl<'a> Columns<'a> {
             hard_ms: spec
                 .timeout
                 .map(|t| ms(t.as_millis() + spec.grace.as_millis() + HARD_MARGIN_MS)),
+            claim_within_ms: spec.catch_up.within.map(|within| ms(within.as_millis())),
             placement: (!spec.placement.is_empty()).then(|| spec.placement.sets()),
             instances: spec.instances.max(1),
             each_node: spec.run_on == RunOn::EachNode,

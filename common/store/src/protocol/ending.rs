@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::fire::Fired;
 use crate::LeaseIdentity;
 use crate::acting::Acting;
 use crate::conn::Param;
@@ -224,7 +225,7 @@ pub async fn close_if(
     Ok(Closed::Done { freed })
 }
 
-/// What is there for `sweep`, for `abandon` and for whoever writes rows of users' tables.
+/// What is there for `sweep`, `abandon` and `end_late`, and for whoever writes rows of users' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LeftOver {
     /// What sessions that have ended hold.
@@ -232,6 +233,7 @@ pub struct LeftOver {
     /// Continuous jobs lack rounds.
     pub lacks_rounds: bool,
     pub to_abandon: bool,
+    pub too_late: bool,
     pub to_write: bool,
 }
 
@@ -267,6 +269,11 @@ pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
     let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
     let rows: Vec<Value> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
     Ok(rows.len())
+}
+
+/// Ends as skipped what nobody claimed in the time that its job gives.
+pub async fn end_late(db: &Db) -> Result<Vec<Fired>, StoreError> {
+    db.rows(stmt!("end_late"), &[]).await
 }
 
 /// Why held runs are freed; the reason they are due again with.

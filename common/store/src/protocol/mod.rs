@@ -17,8 +17,8 @@ mod trigger;
 pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
-    Closed, Expired, Freed, FreedEnded, FreedTo, abandon, close, close_if, expire, force_expire, free_ended,
-    left_over, sweep,
+    Closed, Expired, Freed, FreedEnded, FreedTo, abandon, close, close_if, end_late, expire, force_expire,
+    free_ended, left_over, sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;

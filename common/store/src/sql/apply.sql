@@ -1,15 +1,15 @@
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1) AS g(job_id text, rev bigint, kind text, work text, enabled boolean, scheduled boolean,
-        next_run timestamptz, overlap text, on_lost text, priority integer, hard_ms bigint,
+        next_run timestamptz, overlap text, on_lost text, priority integer, hard_ms bigint, claim_within_ms bigint,
         placement jsonb[], instances integer, each_node boolean, observe boolean, source text, spec jsonb)
 ), revised AS (
     INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
     SELECT g.job_id, g.rev, g.spec, g.source, $4, statement_timestamp() FROM given g
 ), put AS (
     INSERT INTO farmhand.job AS j (job_id, rev, seq, kind, work, enabled, scheduled, next_run, overlap, on_lost, priority,
-        hard_ms, placement, instances, each_node, observe, source, applied_by, applied_at)
+        hard_ms, claim_within_ms, placement, instances, each_node, observe, source, applied_by, applied_at)
     SELECT g.job_id, g.rev, $3, g.kind, g.work, g.enabled, g.scheduled, CASE WHEN g.enabled THEN g.next_run END, g.overlap,
-        g.on_lost, g.priority, g.hard_ms, g.placement, g.instances, g.each_node,
+        g.on_lost, g.priority, g.hard_ms, g.claim_within_ms, g.placement, g.instances, g.each_node,
         g.observe, g.source, $4, statement_timestamp()
     FROM given g ORDER BY g.job_id
     ON CONFLICT (job_id) DO UPDATE SET rev = excluded.rev, seq = excluded.seq, kind = excluded.kind,
@@ -19,7 +19,7 @@ WITH given AS MATERIALIZED (
         -- A deleted job that comes back is a new one.
         paused = j.paused AND NOT j.deleted, deleted = false,
         overlap = excluded.overlap, on_lost = excluded.on_lost, priority = excluded.priority,
-        hard_ms = excluded.hard_ms, placement = excluded.placement,
+        hard_ms = excluded.hard_ms, claim_within_ms = excluded.claim_within_ms, placement = excluded.placement,
         instances = excluded.instances, each_node = excluded.each_node, observe = excluded.observe,
         source = CASE WHEN $5 OR j.deleted THEN excluded.source ELSE j.source END, applied_by = excluded.applied_by, applied_at = excluded.applied_at
 ), anew AS (

@@ -31,7 +31,7 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND r.state = 'due' AND r.gate IS NULL
             AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
-            AND r.attempt < 1000000000
+            AND r.attempt < 1000000000 AND NOT farmhand.is_too_late(r)
             AND (r.node IS NULL OR r.node = $1)
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
                 OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))
@@ -53,7 +53,7 @@ WITH RECURSIVE me AS MATERIALIZED (
     UPDATE farmhand.run_live r
     SET state = 'running', running_at = me.address, session = me.session, attempt = r.attempt + 1,
         fence = me.epoch * 1099511627776 + nextval('farmhand.fence_seq'),
-        claimed_at = clock_timestamp(), started_at = NULL
+        claimed_at = clock_timestamp(), started_at = NULL, expires_at = NULL
     FROM me
     -- An array, because a join may be done by reading the whole table.
     WHERE r.run_id = ANY (ARRAY(SELECT p.run_id FROM pick p))

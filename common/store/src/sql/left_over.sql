@@ -1,4 +1,4 @@
--- What a sweep, `abandon` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
+-- What a sweep, `abandon`, `end_late` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
         WHERE r.state = 'running' AND r.session < n.session) AS to_free,
     EXISTS (SELECT FROM farmhand.job c
@@ -10,4 +10,5 @@ SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address
             OR n.open AND NOT n.labels @> ANY (r.placement)
             OR NOT n.open AND greatest(n.lease_until, n.lost_at) < statement_timestamp() - $1 * interval '1 second'
                 AND r.ready_at < statement_timestamp() - $1 * interval '1 second')) AS to_abandon,
+    EXISTS (SELECT FROM farmhand.run_live r WHERE farmhand.is_too_late(r)) AS too_late,
     EXISTS (SELECT FROM farmhand.row_result) AS to_write

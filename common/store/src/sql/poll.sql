@@ -43,7 +43,7 @@ SELECT clock_timestamp() AS db_now,
     (SELECT seq FROM farmhand.job_seq) AS job_seq,
     (SELECT min(c.ready_at) FROM level l CROSS JOIN LATERAL (
         SELECT r.ready_at FROM farmhand.run_live r
-        WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority
+        WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND NOT farmhand.is_too_late(r)
             AND (r.node IS NULL OR r.node = $1)
             AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> ANY (r.placement))
         ORDER BY r.ready_at LIMIT 1) c) AS earliest_ready,

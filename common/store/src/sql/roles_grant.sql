@@ -217,6 +217,7 @@ BEGIN
             -- Checks of tables ask it as whoever writes.
             ('is_readable', ARRAY['agent', 'operator']),
             ('overlaps', ARRAY['agent', 'operator', 'viewer']),
+            ('is_too_late', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent', 'operator']),
             ('done_tasks', ARRAY['agent']),
             ('hold_token', ARRAY['agent', 'operator']),

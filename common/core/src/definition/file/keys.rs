@@ -112,7 +112,7 @@ pub(super) const JOB: &Keys = keys! {
     "progress_timeout": Duration(positive_duration), "Silence on the progress descriptor for so long ends an attempt.";
     "child_limits": List(CHILD_LIMIT), "Children that are ended by name when they grow too old or too large.";
     "grace": Duration(duration), "Between SIGTERM and SIGKILL.";
-    "overlap": Words(&["skip", "queue", "replace", "allow"]), "When an earlier run has not ended.";
+    "overlap": Words(&["skip", "queue", "latest", "replace", "allow"]), "When an earlier run has not ended.";
     "retry": Table(EXAMPLE, RETRY), "After a failure.";
     "idle_exit": Codes, "Exit codes by which a continuous job says that it found nothing to do.";
     "idle_delay": Duration(positive_duration), "The pause after one of them.";
@@ -177,7 +177,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
 const CATCH_UP: &Keys = keys! {
     "runs": Words(&["latest", "all", "skip"]), "Which missed instants are still run.";
     "max": Integer(1, 10_000), "At most so many with runs = \"all\".";
-    "within": Duration(positive_duration), "Older ones are skipped.";
+    "within": Duration(positive_duration), "Older ones are skipped, and runs that nobody claimed for so long.";
     unknown "limit": "did you mean `max`?";
 };
 

@@ -156,6 +156,8 @@ crate::words! {
         Skip = "skip",
         /// Its run waits for the end of the earlier one.
         Queue = "queue",
+        /// It waits likewise, in the place of the one that waited before.
+        Latest = "latest",
         /// The earlier run is cancelled.
         Replace = "replace",
         /// Both run.
@@ -171,7 +173,7 @@ with_defaults! {
         pub runs: Missed,
         /// With `runs = "all"`, the newest, at most so many.
         pub max: u32 = 100,
-        /// None that is older is run.
+        /// None that is older is run, nor what nobody claims for so long.
         #[serde(with = "opt_millis")]
         pub within: Option<Duration>,
     }
