@@ -50,6 +50,8 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("an operator's login", "become another", "SET ROLE farm_agent", "42501"),
     ("an operator's login", "become another", "GRANT farmhand_agent TO farm_operator", "42501"),
     ("an operator's login", "become another", "CREATE ROLE mine SUPERUSER", "42501"),
+    ("an operator's login", "give a token more rights", "UPDATE farmhand.api_token SET role = 'admin'", "42501"),
+    ("an operator's login", "give a token more rights", "UPDATE farmhand.api_token SET jobs = NULL", "42501"),
     ("an operator's login", "hide what they did", "DELETE FROM farmhand.audit", "42501"),
     ("an operator's login", "hide what they did", "TRUNCATE farmhand.audit", "42501"),
     ("an operator's login", "hide what they did", "SELECT farmhand.forget_audit(0)", "42501"),

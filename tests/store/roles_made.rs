@@ -124,13 +124,7 @@ async fn an_agents_or_a_readers_login_is_never_to_become_the_owner() {
     let prepared = TestDb::empty().await;
     let owned = format!("ALTER DATABASE {} OWNER TO farmhand_owner", prepared.name());
     prepared.admin().await.exec(&owned).await;
-    for login in [
-        "farm_agent",
-        "farm_n1",
-        "farm_rows",
-        "farm_viewer",
-        "farm_submitter",
-    ] {
+    for login in ["farm_agent", "farm_rows", "farm_viewer", "farm_submitter"] {
         for (test, advice) in [
             (&migrated, "migrate with the login farm"),
             (&prepared, "migrate with a login that may act as farmhand_owner"),
