@@ -139,27 +139,27 @@ async fn jobs_nodes_pools_and_leases_obey_and_say_who_it_was() {
     let token = f.token("root", "admin", "1h");
     let who = "api:root@127.0.0.1";
     let mut expect = Vec::new();
-    for (path, kind, word) in [
+    let (reason, deadline) = (r#"{"reason": "a test"}"#, r#"{"deadline": "10m"}"#);
+    for (path, body, kind, word) in [
+        ("/api/v1/jobs/daily/pause", reason, "job_paused", "nothing fires"),
+        ("/api/v1/jobs/daily/resume", "", "job_resumed", "next run"),
         (
-            "/api/v1/jobs/daily/pause?reason=a%20test",
-            "job_paused",
-            "nothing fires",
+            "/api/v1/nodes/n1/cordon",
+            "",
+            "node_cordon",
+            "claims nothing more",
         ),
-        ("/api/v1/jobs/daily/resume", "job_resumed", "next run"),
-        ("/api/v1/nodes/n1/cordon", "node_cordon", "claims nothing more"),
         (
-            "/api/v1/nodes/n1/drain?deadline=10m",
+            "/api/v1/nodes/n1/drain",
+            deadline,
             "node_drain",
             "claims nothing more",
         ),
-        ("/api/v1/nodes/n1/resume", "node_resume", "claims again"),
+        ("/api/v1/nodes/n1/resume", "", "node_resume", "claims again"),
     ] {
-        let sep = if path.contains('?') { '&' } else { '?' };
-        let preview = f
-            .post(&token, &format!("{path}{sep}preview=true"), "")
-            .await
-            .json();
-        let done = f.post(&token, path, "").await.json();
+        let preview = format!("{path}?preview=true");
+        let preview = f.post(&token, &preview, body).await.json();
+        let done = f.post(&token, path, body).await.json();
         assert_eq!(preview["what"], done["what"], "{path}");
         assert!(done["what"].as_str().is_some_and(|w| w.contains(word)), "{done}");
         expect.push(kind);

@@ -205,12 +205,13 @@ async fn names_are_data_for_the_database_the_log_and_the_headers() {
         "%00",
         "%ff",
     ] {
-        for path in [
-            format!("/api/v1/jobs/{name}/pause"),
-            format!("/api/v1/nodes/{name}/cordon"),
-            format!("/api/v1/jobs/done/pause?preview=true&reason={name}"),
+        let reason = format!(r#"{{"reason": "{name}"}}"#);
+        for (path, body) in [
+            (format!("/api/v1/jobs/{name}/pause"), ""),
+            (format!("/api/v1/nodes/{name}/cordon"), ""),
+            ("/api/v1/jobs/done/pause?preview=true".to_owned(), &reason),
         ] {
-            let reply = f.post(&token, &path, "").await;
+            let reply = f.post(&token, &path, body).await;
             assert!([200, 400, 404].contains(&reply.status), "{path}: {reply:?}");
             assert!(reply.header("set-cookie").is_none(), "{path}: {reply:?}");
         }

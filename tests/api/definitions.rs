@@ -335,3 +335,69 @@ async fn what_a_request_may_hold_is_bounded() {
     }
     assert!(jobs(&f).await.is_empty());
 }
+
+#[tokio::test]
+async fn jobs_are_rolled_back_and_deleted_nodes_removed_and_the_rest_is_asked() {
+    let f = with_login().await;
+    let token = f.token("root", "admin", "1h");
+    for text in [
+        job("a", "one") + &job("b", "one"),
+        job("a", "two") + &job("b", "one"),
+    ] {
+        f.post(&token, PATH, &of("ops", &text).to_string()).await.json();
+    }
+    let (back, rev) = ("/api/v1/jobs/a/rollback", r#"{"rev": 1}"#);
+    let would = f.post(&token, &format!("{back}?preview=true"), rev).await.json();
+    assert_eq!(
+        (&would["applied"], &would["diff"][0]["job_id"]),
+        (&json!(false), &json!("a")),
+        "{would}"
+    );
+    let done = f.post(&token, back, rev).await.json();
+    assert_eq!(done["what"], "a: revision 3 is as revision 1", "{done}");
+    let shown = f.get(&token, "/api/v1/jobs/a").await.json();
+    assert_eq!(shown["revisions"].as_array().map(Vec::len), Some(3), "{shown}");
+    f.post(&token, back, r#"{"rev": 9}"#).await.problem(404);
+    f.post(&token, back, r#"{"rev": 1, "job": "b"}"#)
+        .await
+        .problem(400);
+    f.call("DELETE", &token, "/api/v1/jobs/a,nope", "")
+        .await
+        .problem(404);
+    assert_eq!(jobs(&f).await, ["a", "b"]);
+    let gone = f.call("DELETE", &token, "/api/v1/jobs/a,b", "").await.json();
+    assert_eq!(gone["what"], "a is deleted; b is deleted", "{gone}");
+    assert!(jobs(&f).await.is_empty());
+    let open = f
+        .call("DELETE", &token, "/api/v1/nodes/n1", "")
+        .await
+        .problem(409);
+    assert!(
+        open["detail"].as_str().is_some_and(|why| why.contains("is open")),
+        "{open}"
+    );
+    f.post(&token, "/api/v1/targets/nope/test", "").await.problem(404);
+    f.post(&token, "/api/v1/runs/424242/replay", "")
+        .await
+        .problem(404);
+    let run = f
+        .farm
+        .value::<i64>("SELECT coalesce(max(run_id), 0) FROM farmhand.run")
+        .await;
+    for path in ["row", "items", "explain"] {
+        f.get(&token, &format!("/api/v1/runs/{}/{path}", run + 1))
+            .await
+            .problem(404);
+    }
+    let nodes = f.get(&token, "/api/v1/names?of=nodes&prefix=n").await.json();
+    assert_eq!(nodes["items"][0]["name"], "n1", "{nodes}");
+    for (path, status) in [
+        ("queue", 200),
+        ("targets", 200),
+        ("names", 400),
+        ("notifications?ids=7", 400),
+    ] {
+        let reply = f.get(&token, &format!("/api/v1/{path}")).await;
+        assert_eq!(reply.status, status, "{path}: {reply:?}");
+    }
+}

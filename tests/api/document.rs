@@ -76,7 +76,7 @@ async fn the_document_is_valid_and_names_each_thing_once() {
     let mut faults = Vec::new();
     for (path, item) in object(&document["paths"]) {
         for name in path.split(['{', '}']).skip(1).step_by(2) {
-            if !["job", "run", "node", "pool", "cause"].contains(&name) {
+            if !["job", "run", "node", "pool", "target", "cause"].contains(&name) {
                 faults.push(format!("{path}: {{{name}}}"));
             }
         }

@@ -219,7 +219,7 @@ async fn an_old_revision_is_refused_by_nodes_that_have_seen_and_never_run_the_ne
     })
     .await;
     let warned = farm.farmhand(&["job", "rollback", "a", "1", "--dry-run"]);
-    let said = String::from_utf8_lossy(&warned.stderr).into_owned();
+    let said = String::from_utf8_lossy(&warned.stdout).into_owned();
     assert!(said.contains("nodes with trusted keys will refuse it"), "{said}");
     replayed_is_refused(&farm).await;
     for agent in &mut farm.agents {

@@ -33,7 +33,7 @@ async fn a_replayed_line_is_read_again_from_the_nodes_own_list() {
     farm.ok(&["node", "cordon", "n1"]);
     let replayed = farm.ok(&["run", "replay", &run.to_string(), "--json"]);
     let replayed: Value = serde_json::from_str(&replayed).expect("JSON");
-    let second = replayed[0]["run_id"].as_i64().expect("a run");
+    let second = replayed["runs"][0].as_i64().expect("a run");
     let agent = connect(&farm.database.agent_url()).await;
     let changed = agent
         .exec_with("UPDATE farmhand.stream_item SET line = '; stolen'", &[])

@@ -79,7 +79,7 @@ async fn a_job_is_deleted_by_name_and_not_without_yes() {
     let farm = Farm::new().await;
     farm.apply(JOB);
     farm.run(&["job", "rm", "import"])
-        .refused(4, &["this would delete import", "--yes", "nothing was deleted"]);
+        .refused(4, &["import is deleted", "--yes", "nothing was done"]);
     farm.run(&["job", "rm", "impart", "--yes"])
         .refused(3, &["did you mean import?"]);
     farm.run(&["job", "rm", "import", "--yes"]).ok();

@@ -82,18 +82,18 @@ async fn who_pauses_a_job_is_told_of_the_runs_that_still_begin_and_who_removes_i
     let still = "what waits (2 runs) still begins: `farmhand run cancel --job q --state due` takes it back";
     assert!(format!("{paused:?}").contains(still), "{paused:?}");
     farm.run(&["job", "rm", "q"])
-        .refused(4, &["this would delete q (2 waiting, which are withdrawn)"]);
+        .refused(4, &["q is deleted (2 waiting, which are withdrawn)"]);
     // A run that nobody ends.
     let client = farm.db.client().await;
     let held = "UPDATE farmhand.run_live SET state = 'running', running_at = 'n1', session = 1, attempt = 1, fence = 1,
         claimed_at = now() WHERE run_id = (SELECT min(run_id) FROM farmhand.run_live)";
     client.exec(held).await;
-    let would = "q (1 running now, which goes on; 1 waiting, which is withdrawn)";
+    let would = "q is deleted (1 running now, which goes on; 1 waiting, which is withdrawn)";
     farm.run(&["job", "rm", "q"]).refused(4, &[would]);
     let removed = farm.run(&["job", "rm", "q", "--yes"]).ok();
     assert_eq!(
         removed.out.trim_end(),
-        "- q  1 waiting run was withdrawn; 1 run goes on, and counts for the overlap of a new job of this name"
+        "q is deleted: 1 waiting run was withdrawn; 1 run goes on, and counts for the overlap of a new job of this name"
     );
     let quiet = farm.run(&["job", "pause", "r"]).ok();
     assert!(!format!("{quiet:?}").contains("waits"), "{quiet:?}");
@@ -248,8 +248,12 @@ async fn revisions_are_compared_and_rolled_back() {
     farm.run(&["job", "rollback", "a", "1", "--dry-run"]).ok();
     assert_eq!(farm.run(&["job", "show", "a", "--json"]).json()["job"]["rev"], 2);
     let back = farm.run(&["job", "rollback", "a", "1", "--json"]).json();
-    assert_eq!((&back["rev"], &back["applied"]), (&json!(3), &json!(true)));
+    assert_eq!(
+        (&back["diff"][0]["job_id"], &back["applied"]),
+        (&json!("a"), &json!(true))
+    );
     let job = farm.run(&["job", "show", "a", "--json"]).json();
+    assert_eq!(job["job"]["rev"], 3);
     assert_eq!(job["spec"]["priority"], 1);
     assert_eq!(job["spec"]["timeout"], json!(null));
     let by = job["revisions"][0]["applied_by"].as_str().unwrap();

@@ -178,7 +178,7 @@ fn shares(job: &str, size: u32, host: &str) -> String {
 /// Size and source of the pool, webhook and source of the target.
 fn shared(farm: &Farm) -> (u64, String, String, String) {
     let pool = farm.run(&["pool", "ls", "--json"]).json()["items"][0].clone();
-    let target = farm.run(&["notify", "ls", "--json"]).json()[0].clone();
+    let target = farm.run(&["notify", "ls", "--json"]).json()["items"][0].clone();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let hook = text(&target["spec"]["webhook"]);
     (
@@ -271,7 +271,7 @@ async fn prune_does_not_delete_a_pool_or_a_target_that_jobs_of_another_source_ne
         serde_json::json!([])
     );
     assert_eq!(
-        farm.run(&["notify", "ls", "--json"]).json(),
+        farm.run(&["notify", "ls", "--json"]).json()["items"],
         serde_json::json!([])
     );
 }

@@ -146,7 +146,7 @@ async fn a_webhook_that_fails_is_tried_again_and_people_see_it() {
         .eventually("its trouble is listed", SOON, async || {
             let listed = farm.ok(&["notify", "ls", "--json"]);
             let first: Value = serde_json::from_str(&listed).unwrap();
-            let error = first[0]["trouble"]["error"].as_str().map(str::to_owned);
+            let error = first["items"][0]["trouble"]["error"].as_str().map(str::to_owned);
             error.ok_or(listed)
         })
         .await;

@@ -1,5 +1,6 @@
 //! The audit: an action and its row are one transaction, and nobody takes a row out.
 
+use farmhand_control::actions::{Cancel, Cordon, Drain, Pause, Release, Resume, Retry, Submit, Uncordon};
 use farmhand_control::{Action, By, Token, perform};
 use farmhand_core::definition::Overlap;
 use farmhand_store::Role;
@@ -29,34 +30,34 @@ async fn token(farm: &Farm) -> Token {
 
 fn actions(run: i64) -> Vec<Action> {
     let (job, node) = (|| "j".to_owned(), || "a".to_owned());
-    let submit = Action::Submit {
+    let submit = Action::from(Submit {
         job: job(),
         params: Map::new(),
         overlap: Overlap::Allow,
-    };
+    });
     vec![
         submit,
-        Action::Pause {
+        Action::from(Pause {
             job: job(),
             reason: None,
-        },
-        Action::Resume { job: job() },
-        Action::Cordon { node: node() },
-        Action::Drain {
+        }),
+        Action::from(Resume { job: job() }),
+        Action::from(Cordon { node: node() }),
+        Action::from(Drain {
             node: node(),
             deadline: None,
-        },
-        Action::Uncordon { node: node() },
-        Action::Cancel { run, firing: false },
-        Action::Release {
+        }),
+        Action::from(Uncordon { node: node() }),
+        Action::from(Cancel { run, firing: false }),
+        Action::from(Release {
             node: node(),
             session: None,
             confirm: Some(node()),
-        },
-        Action::Retry {
+        }),
+        Action::from(Retry {
             run,
             from_failed: false,
-        },
+        }),
     ]
 }
 
@@ -94,10 +95,10 @@ async fn each_action_leaves_one_row_and_a_preview_or_a_revoked_token_none() {
     let before = farm.i64(rows).await;
     let refused = perform(
         &farm.owner,
-        &Action::Pause {
+        &Action::from(Pause {
             job: "j".to_owned(),
             reason: None,
-        },
+        }),
         by,
         true,
     )

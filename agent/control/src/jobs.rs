@@ -4,12 +4,12 @@ use farmhand_core::definition::JobSpec;
 use farmhand_core::document::closest;
 use farmhand_store::Db;
 use farmhand_store::acting::Acting;
-use farmhand_store::jobs::{self, Listed, Paused, Resumed};
+use farmhand_store::jobs::{self, Applied, ApplyOutcome, Listed, Paused, Resumed, still_begin};
 use farmhand_store::reading;
 use jiff::Timestamp;
 
 use super::due_now;
-use crate::Refusal;
+use crate::{Answer, Refusal};
 
 /// Every job, however many there are.
 pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
@@ -99,6 +99,66 @@ pub async fn resume(acting: &Acting, name: &str, by: &str) -> Result<bool, Refus
         }
     }
     Err(due_now::busy(name))
+}
+
+/// Deletes jobs, all of them or none.
+/// Errors: 3 for an unknown one, 4 when others are triggered by them.
+pub(crate) async fn delete(
+    acting: &Acting,
+    names: &[String],
+    by: &str,
+    commit: bool,
+) -> Result<Answer, Refusal> {
+    let db = acting.db();
+    let (mut running, mut waiting) = (0, 0);
+    for name in names {
+        running += usize::from(one(db, name).await?.running_at.is_some());
+        waiting += still_begin(db, name).await?;
+    }
+    if !commit {
+        return Ok(would_go(names, running, waiting).into());
+    }
+    match jobs::delete(acting, names, by).await? {
+        ApplyOutcome::Done { applied, .. } => {
+            Ok(applied.iter().map(gone).collect::<Vec<_>>().join("; ").into())
+        }
+        ApplyOutcome::Refused(faults) => {
+            let refusal = Refusal::refused("other jobs are triggered by these; nothing was deleted");
+            Err(faults.iter().fold(refusal, |refusal, fault| refusal.why(fault)))
+        }
+        // Of what is to be changed.
+        ApplyOutcome::Blocked(_) => Err(due_now::busy("a job")),
+    }
+}
+
+fn gone(job: &Applied) -> String {
+    let said = job.left.and_then(|of| left(of.withdrawn, of.running));
+    let said = said.map_or_else(String::new, |said| format!(": {said}"));
+    format!("{} is deleted{said}", job.job_id)
+}
+
+fn would_go(names: &[String], running: usize, waiting: i64) -> String {
+    let running = match running {
+        0 => None,
+        1 => Some("1 running now, which goes on".to_owned()),
+        n => Some(format!("{n} running now, which go on")),
+    };
+    let waiting = match waiting {
+        0 => None,
+        1 => Some("1 waiting, which is withdrawn".to_owned()),
+        // Of each job a thousand are counted.
+        n if n >= 1_000 => Some(format!("{n} or more waiting, which are withdrawn")),
+        n => Some(format!("{n} waiting, which are withdrawn")),
+    };
+    let live: Vec<String> = running.into_iter().chain(waiting).collect();
+    let live = match live.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", live.join("; ")),
+    };
+    match names {
+        [one] => format!("{one} is deleted{live}; its history stays"),
+        all => format!("{} are deleted{live}; their history stays", all.join(", ")),
+    }
 }
 
 /// What is to be said of the runs of a job that was deleted.

@@ -9,9 +9,10 @@ use farmhand_store::jobs::{self, Wish};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use crate::bulk::{BulkAction, Chosen, Picked, counted};
-use crate::perform::Effect;
-use crate::{By, Refusal, jobs as job, runs};
+use crate::actions::Many;
+use crate::bulk::counted;
+use crate::choice::{BulkAction, Chosen, Picked};
+use crate::{Answer, By, Refusal, jobs as job, runs};
 
 /// Cancels or retries each of these runs. Of several tells one event, written before the first of them is touched; a run
 /// by itself has the event of its own. `told` hears what became of each: the run that was cancelled or made and a
@@ -130,13 +131,17 @@ const fn most(bulk: BulkAction) -> usize {
 /// Errors: As [`Chosen::find`].
 pub(crate) async fn perform(
     acting: &Acting,
-    bulk: BulkAction,
-    chosen: &Chosen,
-    from_failed: bool,
+    action: &Many,
     by: By<'_>,
     commit: bool,
-) -> Result<Effect, Refusal> {
+) -> Result<Answer, Refusal> {
     let db = acting.db();
+    let Many {
+        bulk,
+        chosen,
+        from_failed,
+    } = action;
+    let (bulk, from_failed) = (*bulk, *from_failed);
     let mut found = chosen.find(db, bulk, most(bulk), by.once).await?;
     let left_out = found.left_out();
     let beyond = found.take_beyond(by);
@@ -201,11 +206,12 @@ pub(crate) async fn perform(
         what.push_str(&format!("; {refused} could not be, because of how they are now"));
     }
     what.push_str(more);
-    Ok(Effect {
+    Ok(Answer {
         what,
         twice,
         runs: done,
         chosen: if commit { Vec::new() } else { items },
+        ..Answer::default()
     })
 }
 

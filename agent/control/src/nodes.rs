@@ -1,14 +1,16 @@
 //! Nodes and their leases.
 
+use farmhand_core::text::count_of;
 use farmhand_store::acting::Acting;
 use farmhand_store::event::EventKind;
 use farmhand_store::events::{EventRow, record_events};
+use farmhand_store::jobs::remove_node;
 use farmhand_store::protocol::{Expired, Freed, force_expire};
 use farmhand_store::reading::{self, NodeItem};
 use farmhand_store::{Db, Severity};
 use serde_json::json;
 
-use crate::Refusal;
+use crate::{Answer, Refusal};
 
 /// The node of an address.
 /// Errors: 3 when there is none.
@@ -94,4 +96,42 @@ async fn record(db: &Db, address: &str, session: i64, runs: &[i64], by: &str) ->
         detail: json!({"by": by, "forced": true, "runs": runs}),
     };
     Ok(record_events(db, &[event]).await?)
+}
+
+/// Forgets a node that has left.
+/// Errors: 3 when there is no such node, 4 when its session is open or it still holds runs.
+pub(crate) async fn remove(
+    acting: &Acting,
+    address: &str,
+    by: &str,
+    commit: bool,
+) -> Result<Answer, Refusal> {
+    let db = acting.db();
+    let node = one(db, address).await?;
+    if !node.open && node.running == 0 && !commit {
+        return Ok(format!("{address} is removed").into());
+    }
+    if commit && remove_node(acting, address, by).await? {
+        return Ok(format!("{address} is removed").into());
+    }
+    let (why, next) = if node.open {
+        let session = node.session;
+        let why = format!("its session {session} is open: its agent runs, or its lease has not ended yet");
+        (
+            why,
+            format!("stop its agent, then repeat `farmhand node rm {address}`"),
+        )
+    } else {
+        let why = format!(
+            "{} not free yet",
+            count_of(node.running, "run of it is", "runs of it are")
+        );
+        (
+            why,
+            "repeat it when `farmhand lease ls` shows nothing of it".to_owned(),
+        )
+    };
+    Err(Refusal::refused(format!("{address} cannot be removed"))
+        .why(why)
+        .next(next))
 }

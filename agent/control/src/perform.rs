@@ -6,37 +6,26 @@ use farmhand_core::run::RunState;
 use farmhand_store::Db;
 use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, still_begin, withhold};
+use farmhand_store::notify;
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::actions::{
+    Action, Backfill, Cancel, Cordon, DeleteJobs, Drain, Pause, Release, RemoveNode, Resume, Retry, SetPool,
+    Submit, TestTarget, Uncordon,
+};
 use super::nodes::{leased, no_node, release_danger, release_lease};
-use super::{About, Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
-use crate::{Picked, Refusal};
+use super::{By, backfill, definitions, due_now, jobs as job, nodes, runs};
+use crate::{About, Answer, Refusal};
 use farmhand_core::text::{span, time};
 
 /// Largest size of a pool.
 const POOL: u32 = 1_000_000;
+/// Runs of one backfill, at most.
+const BACKFILLED: u32 = 10_000;
 /// Characters of the reason of a pause, at most.
 const REASON: usize = 500;
-
-/// What an action does, in words; the rest of the answer is the same for all.
-#[derive(Default)]
-pub(crate) struct Effect {
-    pub(crate) what: String,
-    pub(crate) twice: Option<String>,
-    pub(crate) runs: Vec<i64>,
-    pub(crate) chosen: Vec<Picked>,
-}
-
-impl From<String> for Effect {
-    fn from(what: String) -> Self {
-        Self {
-            what,
-            ..Self::default()
-        }
-    }
-}
 
 /// Does it, or, without `commit`, only says what it would do now.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
@@ -47,7 +36,7 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         About::Job(job) => (Some(job.to_owned()), None, None),
         About::Run(run) => (job, Some(run), None),
         About::Node(node) => (None, None, Some(node.to_owned())),
-        About::Many | About::Pool(_) => (None, None, None),
+        About::Many | About::Jobs(_) | About::Shared(_) => (None, None, None),
     };
     let deed = Deed {
         job_id,
@@ -56,42 +45,34 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         ..by.deed(action.word(), action.cli())
     };
     let acting = &Acting::begin(db, deed);
-    let effect = match action {
-        Action::Submit { job, params, overlap } => submit(acting, job, params, *overlap, by, commit).await?,
-        Action::Cancel { run, firing } => cancel(acting, *run, *firing, who, commit).await?,
-        Action::Retry { run, from_failed } => retry(acting, *run, *from_failed, by, commit).await?,
-        Action::Many {
-            bulk,
-            chosen,
-            from_failed,
-        } => crate::many::perform(acting, *bulk, chosen, *from_failed, by, commit).await?,
-        Action::Pause { job, reason } => pause(acting, job, reason.as_deref(), who, commit).await?,
-        Action::Resume { job } => resume(acting, job, who, commit).await?,
-        Action::Backfill { job, from, to, max } => {
-            fill(acting, job, (from, to.as_deref()), *max, who, commit).await?
-        }
-        Action::Cordon { node } => order(acting, node, Withhold::Cordon, who, commit).await?,
-        Action::Uncordon { node } => order(acting, node, Withhold::Resume, who, commit).await?,
-        Action::Drain { node, deadline } => {
+    let answer = match action {
+        Action::Submit(action) => submit(acting, action, by, commit).await?,
+        Action::Cancel(Cancel { run, firing }) => cancel(acting, *run, *firing, who, commit).await?,
+        Action::Retry(Retry { run, from_failed }) => retry(acting, *run, *from_failed, by, commit).await?,
+        Action::Replay(action) => runs::replay(acting, action, who, commit).await?,
+        Action::Many(action) => crate::many::perform(acting, action, by, commit).await?,
+        Action::Pause(Pause { job, reason }) => pause(acting, job, reason.as_deref(), who, commit).await?,
+        Action::Resume(Resume { job }) => resume(acting, job, who, commit).await?,
+        Action::Backfill(action) => fill(acting, action, who, commit).await?,
+        Action::Rollback(action) => definitions::rollback(acting, action, who, commit).await?,
+        Action::DeleteJobs(DeleteJobs { job }) => job::delete(acting, job, who, commit).await?,
+        Action::Cordon(Cordon { node }) => order(acting, node, Withhold::Cordon, who, commit).await?,
+        Action::Uncordon(Uncordon { node }) => order(acting, node, Withhold::Resume, who, commit).await?,
+        Action::Drain(Drain { node, deadline }) => {
             let within = deadline.as_deref().map(parse_duration).transpose();
             let within =
                 within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
             order(acting, node, Withhold::Drain { within }, who, commit).await?
         }
-        Action::Release {
-            node,
-            session,
-            confirm,
-        } => release(acting, (node, *session), confirm.as_deref(), who, commit).await?,
-        Action::SetPool { pool, size } => resize(acting, pool, *size, who, commit).await?,
+        Action::RemoveNode(RemoveNode { node }) => nodes::remove(acting, node, who, commit).await?,
+        Action::Release(action) => release(acting, action, who, commit).await?,
+        Action::SetPool(SetPool { pool, size }) => resize(acting, pool, *size, who, commit).await?,
+        Action::TestTarget(TestTarget { target }) => test(acting, target, who, commit).await?,
     };
     Ok(Answer {
         applied: commit,
-        what: effect.what,
-        twice: effect.twice,
         cli: action.cli(),
-        runs: effect.runs,
-        chosen: effect.chosen,
+        ..answer
     })
 }
 
@@ -104,21 +85,19 @@ async fn job_of(db: &Db, action: &Action) -> Result<Option<String>, Refusal> {
     Ok(Some(row.ok_or_else(|| runs::no_run(run))?.job_id))
 }
 
-async fn submit(
-    acting: &Acting,
-    job_id: &str,
-    params: &Map<String, Value>,
-    overlap: Overlap,
-    by: By<'_>,
-    commit: bool,
-) -> Result<Effect, Refusal> {
+async fn submit(acting: &Acting, action: &Submit, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
+    let Submit {
+        job: job_id,
+        params,
+        overlap,
+    } = action;
+    let (params, overlap) = (Value::Object(params.clone()), *overlap);
     if overlap == Overlap::Latest {
         return Err(
             Refusal::usage("a run by hand takes the place of no other that waits")
                 .next("write --overlap queue: it waits as well"),
         );
     }
-    let params = Value::Object(params.clone());
     let submission = Submission {
         job_id,
         params: &params,
@@ -133,10 +112,10 @@ async fn submit(
         live,
     } = jobs::submit_overlapping(acting, submission, commit).await?;
     if runs == 0 {
-        return Ok(Effect {
+        return Ok(Answer {
             what: format!("run {run_id} was made by an earlier request with this key"),
             runs: vec![run_id],
-            ..Effect::default()
+            ..Answer::default()
         });
     }
     let others = match live {
@@ -152,11 +131,11 @@ async fn submit(
         (n, _, _, Overlap::Replace) => format!("{job_id}: {}, instead of the others; {others}", counted(n)),
         (n, ..) => format!("{job_id}: {}, beside the others; {others}", counted(n)),
     };
-    Ok(Effect {
+    Ok(Answer {
         what,
         twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside it")),
         runs: if commit { vec![run_id] } else { Vec::new() },
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
@@ -166,7 +145,7 @@ async fn cancel(
     firing: bool,
     who: &str,
     commit: bool,
-) -> Result<Effect, Refusal> {
+) -> Result<Answer, Refusal> {
     let db = acting.db();
     let ids = if firing {
         runs::together(db, &[run_id]).await?
@@ -190,10 +169,10 @@ async fn cancel(
     if texts.is_empty() {
         runs::cancelled(run_id, outlook(db, run_id).await?)?;
     }
-    Ok(Effect {
+    Ok(Answer {
         what: texts.join("; "),
         runs: ended,
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
@@ -228,7 +207,7 @@ async fn retry(
     from_failed: bool,
     by: By<'_>,
     commit: bool,
-) -> Result<Effect, Refusal> {
+) -> Result<Answer, Refusal> {
     let db = acting.db();
     let row = reading::run_row(db, run_id).await?;
     let row = row.ok_or_else(|| runs::no_run(run_id))?;
@@ -254,11 +233,11 @@ async fn retry(
         None
     };
     let part = if from_failed { ", what failed of it," } else { "" };
-    Ok(Effect {
+    Ok(Answer {
         what: format!("run {run_id} of {job_id}{part} is run again, with its parameters, as a new run"),
         twice,
         runs: new.into_iter().collect(),
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
@@ -279,7 +258,7 @@ async fn pause(
     reason: Option<&str>,
     who: &str,
     commit: bool,
-) -> Result<Effect, Refusal> {
+) -> Result<Answer, Refusal> {
     let db = acting.db();
     let reason = one_line(reason)?;
     let changed = if commit {
@@ -300,7 +279,7 @@ async fn pause(
     Ok(format!("{job_id}: nothing fires until it is resumed; what runs goes on{waiting}").into())
 }
 
-async fn resume(acting: &Acting, job_id: &str, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn resume(acting: &Acting, job_id: &str, who: &str, commit: bool) -> Result<Answer, Refusal> {
     let db = acting.db();
     let row = job::one(db, job_id).await?;
     if !row.paused {
@@ -325,19 +304,23 @@ async fn resume(acting: &Acting, job_id: &str, who: &str, commit: bool) -> Resul
     Ok(format!("{job_id}: {next}; {fell}").into())
 }
 
-async fn fill(
-    acting: &Acting,
-    job_id: &str,
-    (from, to): (&str, Option<&str>),
-    max: usize,
-    who: &str,
-    commit: bool,
-) -> Result<Effect, Refusal> {
+async fn fill(acting: &Acting, action: &Backfill, who: &str, commit: bool) -> Result<Answer, Refusal> {
     let db = acting.db();
+    let Backfill {
+        job: job_id,
+        from,
+        to,
+        max,
+    } = action;
+    if !(1..=BACKFILLED).contains(max) {
+        return Err(Refusal::usage(format!(
+            "max is {max}, and may be 1 to {BACKFILLED}"
+        )));
+    }
     let row = job::one(db, job_id).await?;
     let now = reading::now(db).await?;
-    let plan = backfill::plan(db, &row, from, to, now, |_, _| ()).await?;
-    let count = plan.count(max)?;
+    let plan = backfill::plan(db, &row, from, to.as_deref(), now, |_, _| ()).await?;
+    let count = plan.count(*max as usize)?;
     let made = if commit && count > 0 {
         backfill::make(acting, &row, &plan, who).await?
     } else {
@@ -355,10 +338,10 @@ async fn fill(
     for left_out in plan.left_out() {
         what.push_str(&format!("; {left_out}"));
     }
-    Ok(Effect {
+    Ok(Answer {
         what,
         runs: made,
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
@@ -368,7 +351,7 @@ async fn order(
     order: Withhold,
     who: &str,
     commit: bool,
-) -> Result<Effect, Refusal> {
+) -> Result<Answer, Refusal> {
     let db = acting.db();
     let node = nodes::one(db, address).await?;
     if commit && !withhold(acting, address, order, who).await? {
@@ -390,24 +373,23 @@ async fn order(
         what.push_str("; it has no open session: its next agent claims nothing until it is resumed");
     }
     let again = node.in_use() > 0 && matches!(order, Withhold::Drain { within: Some(_) });
-    Ok(Effect {
+    Ok(Answer {
         what,
         twice: again.then(|| "what is ended at the deadline starts again from its beginning".to_owned()),
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
-async fn release(
-    acting: &Acting,
-    (address, session): (&str, Option<i64>),
-    confirm: Option<&str>,
-    who: &str,
-    commit: bool,
-) -> Result<Effect, Refusal> {
+async fn release(acting: &Acting, action: &Release, who: &str, commit: bool) -> Result<Answer, Refusal> {
     let db = acting.db();
+    let Release {
+        node: address,
+        session,
+        confirm,
+    } = action;
     let node = leased(db, address).await?;
     let danger = release_danger(&node);
-    if commit && confirm != Some(address) {
+    if commit && confirm.as_ref() != Some(address) {
         return Err(
             Refusal::refused(format!("the lease of {address} was not released"))
                 .why(danger)
@@ -419,18 +401,18 @@ async fn release(
     } else {
         Vec::new()
     };
-    Ok(Effect {
+    Ok(Answer {
         what: format!(
             "the lease of {address} ends, and what it held ({}) may start elsewhere at once",
             counted(node.in_use())
         ),
         twice: Some(danger),
         runs,
-        ..Effect::default()
+        ..Answer::default()
     })
 }
 
-async fn resize(acting: &Acting, name: &str, size: u32, who: &str, commit: bool) -> Result<Effect, Refusal> {
+async fn resize(acting: &Acting, name: &str, size: u32, who: &str, commit: bool) -> Result<Answer, Refusal> {
     let db = acting.db();
     if size > POOL {
         return Err(Refusal::usage(format!("a pool has {POOL} places at most")));
@@ -453,4 +435,24 @@ async fn resize(acting: &Acting, name: &str, size: u32, who: &str, commit: bool)
         ));
     }
     Ok(what.into())
+}
+
+async fn test(acting: &Acting, name: &str, who: &str, commit: bool) -> Result<Answer, Refusal> {
+    let db = acting.db();
+    let known = notify::targets(db).await?;
+    let spec = (known.iter().find(|target| target.name == name)).and_then(|target| target.spec.as_ref());
+    let spec = spec.ok_or_else(|| {
+        Refusal::not_found(format!("there is no target {name}")).next(format!(
+            "`farmhand notify ls` shows the targets; [notify.{name}] in a job file makes one"
+        ))
+    })?;
+    let notifications = match commit {
+        true => notify::submit_test(acting, name, spec, who).await?,
+        false => Vec::new(),
+    };
+    Ok(Answer {
+        what: format!("an agent sends a test message to {name}"),
+        notifications,
+        ..Answer::default()
+    })
 }

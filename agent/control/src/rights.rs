@@ -5,7 +5,8 @@ use farmhand_store::Role;
 use farmhand_store::acting::Deed;
 use farmhand_store::jobs::Once;
 
-use crate::{About, Action, Kind, Refusal};
+use crate::actions::{About, Action};
+use crate::{Kind, Refusal};
 
 /// What a token may do. Neither its role nor its jobs ever change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +54,8 @@ impl<'a> By<'a> {
         self.has(action.role())?;
         match (action.about(), job) {
             (About::Many, _) => Ok(()),
-            (About::Node(name) | About::Pool(name), _) => self.shares(name),
+            (About::Jobs(jobs), _) => jobs.iter().try_for_each(|job| self.reaches(job)),
+            (About::Node(name) | About::Shared(name), _) => self.shares(name),
             (About::Job(job), _) | (About::Run(_), Some(job)) => self.reaches(job),
             (About::Run(run), None) => self.shares(&format!("run {run}")),
         }
@@ -120,80 +122,111 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+    use crate::actions::*;
     use crate::{BulkAction, Chosen};
 
     /// Each action on the job `shop-a` or its run 7, or on what all share, and the least role for it.
     fn actions() -> Vec<(Action, Role, bool)> {
         let job = || "shop-a".to_owned();
         let node = || "n1".to_owned();
-        let submit = |overlap| Action::Submit {
-            job: job(),
-            params: Map::new(),
-            overlap,
+        let submit = |overlap| {
+            Action::from(Submit {
+                job: job(),
+                params: Map::new(),
+                overlap,
+            })
         };
-        let many = Action::Many {
+        let many: Action = Many {
             bulk: BulkAction::Cancel,
             chosen: Chosen::default(),
             from_failed: false,
-        };
-        let backfill = Action::Backfill {
+        }
+        .into();
+        let backfill: Action = Backfill {
             job: job(),
             from: String::new(),
             to: None,
             max: 1,
-        };
-        let release = Action::Release {
+        }
+        .into();
+        let release: Action = Release {
             node: node(),
             session: None,
             confirm: None,
-        };
+        }
+        .into();
         vec![
             (submit(Overlap::Allow), Role::Submitter, true),
             (submit(Overlap::Queue), Role::Submitter, true),
             (submit(Overlap::Replace), Role::Operator, true),
             (
-                Action::Cancel {
+                Cancel {
                     run: 7,
                     firing: false,
-                },
+                }
+                .into(),
                 Role::Operator,
                 true,
             ),
             (
-                Action::Retry {
+                Retry {
                     run: 7,
                     from_failed: false,
-                },
+                }
+                .into(),
                 Role::Operator,
                 true,
             ),
             (many, Role::Operator, true),
             (
-                Action::Pause {
+                Pause {
                     job: job(),
                     reason: None,
-                },
+                }
+                .into(),
                 Role::Operator,
                 true,
             ),
-            (Action::Resume { job: job() }, Role::Operator, true),
+            (Resume { job: job() }.into(), Role::Operator, true),
             (backfill, Role::Operator, true),
-            (Action::Cordon { node: node() }, Role::Operator, false),
+            (Cordon { node: node() }.into(), Role::Operator, false),
             (
-                Action::Drain {
+                Drain {
                     node: node(),
                     deadline: None,
-                },
+                }
+                .into(),
                 Role::Operator,
                 false,
             ),
-            (Action::Uncordon { node: node() }, Role::Operator, false),
+            (Uncordon { node: node() }.into(), Role::Operator, false),
             (release, Role::Admin, false),
+            (Rollback { job: job(), rev: 1 }.into(), Role::Admin, true),
+            (DeleteJobs { job: vec![job()] }.into(), Role::Admin, true),
             (
-                Action::SetPool {
+                Replay {
+                    run: 7,
+                    items: Vec::new(),
+                }
+                .into(),
+                Role::Operator,
+                true,
+            ),
+            (RemoveNode { node: node() }.into(), Role::Operator, false),
+            (
+                TestTarget {
+                    target: "ops".to_owned(),
+                }
+                .into(),
+                Role::Operator,
+                false,
+            ),
+            (
+                SetPool {
                     pool: "p".to_owned(),
                     size: 1,
-                },
+                }
+                .into(),
                 Role::Operator,
                 false,
             ),
@@ -219,7 +252,7 @@ mod tests {
                     };
                     let reached = match (&action, jobs) {
                         // Of many each run is asked about.
-                        (Action::Many { .. }, _) | (_, None) => true,
+                        (Action::Many(_), _) | (_, None) => true,
                         _ => of_a_job && its_own,
                     };
                     let answer = by.may(&action, Some("shop-a"));

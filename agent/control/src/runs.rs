@@ -1,9 +1,12 @@
 //! Runs: found, retried.
 
+use farmhand_store::acting::Acting;
 use farmhand_store::jobs::{Cancelled, Listed, Retried};
+use farmhand_store::streams::{self, Replayed};
 use farmhand_store::{Db, reading};
 
-use crate::Refusal;
+use crate::actions::Replay;
+use crate::{Answer, Refusal};
 
 /// There is no run of that number.
 pub fn no_run(run_id: i64) -> Refusal {
@@ -106,4 +109,52 @@ pub async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Refusal> {
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// Runs lines again in as many runs as it takes: the lines of one go through its standard input.
+/// Errors: 3 when there is no such run, 4 when none of the lines is left or the job makes no runs.
+pub(crate) async fn replay(
+    acting: &Acting,
+    action: &Replay,
+    by: &str,
+    commit: bool,
+) -> Result<Answer, Refusal> {
+    let Replay { run, items } = action;
+    if !commit {
+        reading::run_row(acting.db(), *run)
+            .await?
+            .ok_or_else(|| no_run(*run))?;
+        return Ok(format!("what is left of the lines that run {run} gave up is run again").into());
+    }
+    let only = Some(items.as_slice()).filter(|only| !only.is_empty());
+    let (mut runs, mut texts) = (Vec::new(), Vec::new());
+    loop {
+        match streams::replay_items(acting, *run, by, only).await? {
+            Replayed::Run { run_id, items } => {
+                runs.push(run_id);
+                texts.push(format!("run {run_id} replays {items} lines"));
+            }
+            Replayed::Nothing if !runs.is_empty() => break,
+            Replayed::Nothing => {
+                let refusal = Refusal::refused(format!("no such line of run {run} is left to be replayed"));
+                return Err(refusal
+                    .why("a line is replayed once, and one that no command could be given never is")
+                    .next(format!(
+                        "`farmhand run items {run}` says which run has replayed what"
+                    )));
+            }
+            Replayed::NotFound => return Err(no_run(*run)),
+            Replayed::Disabled => return Err(disabled(&format!("the job of run {run}"))),
+            Replayed::Observes => return Err(observes(&format!("the job of run {run}"))),
+            Replayed::NoStream => {
+                let what = format!("the job of run {run} is not a stream, or has been deleted");
+                return Err(Refusal::refused(what).next("apply its definition again"));
+            }
+        }
+    }
+    Ok(Answer {
+        what: texts.join("; "),
+        runs,
+        ..Answer::default()
+    })
 }

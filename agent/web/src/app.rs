@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use farmhand_control::Refusal;
+use farmhand_control::ask::Question;
 use farmhand_store::proxy::TrustedProxy;
 use farmhand_store::reading::Reading;
 use farmhand_store::{Db, StoreError};
@@ -117,10 +119,13 @@ impl App {
         tokio::time::timeout(LOOKUP, asked).await.map_err(late)?
     }
 
-    /// Searches output, one search at a time: the other connections that read are for pages.
-    pub async fn searching<T>(&self, work: impl AsyncFnOnce(&Db) -> T) -> T {
-        // It is never closed, so this cannot fail.
-        let _permit = self.searching.acquire().await;
-        work(self.reading.db()).await
+    /// Asks the farm. Searches of output wait for each other: the other connections that read are for pages.
+    pub async fn ask<Q: Question>(&self, question: &Q) -> Result<Q::Answer, Refusal> {
+        let _turn = match Q::SEARCHES {
+            // It is never closed, so this cannot fail.
+            true => self.searching.acquire().await.ok(),
+            false => None,
+        };
+        question.answer(self.reading.db()).await
     }
 }

@@ -2,8 +2,8 @@
 
 use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use farmhand_control::{Kind, Refusal};
 use serde::Serialize;
@@ -37,10 +37,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let given = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        let given = given.map_err(|rejection| Problem::bad_request(rejection.body_text()))?;
         if let Some(known) = names::<T>() {
-            only(&given, known)?;
+            only(pairs(&parts.uri)?.iter().map(|(name, _)| name), known)?;
         }
         match axum::extract::Query::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(value)) => Ok(Self(value)),
@@ -87,11 +85,19 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+/// What the query of an address says.
+pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
+    match axum::extract::Query::try_from_uri(uri) {
+        Ok(axum::extract::Query(pairs)) => Ok(pairs),
+        Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
+    }
+}
+
 /// Whether all of these have one of the names.
 /// Errors: 400 for the first that has none.
-pub fn only(given: &[(String, String)], known: &[&str]) -> Result<(), Problem> {
-    match given.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => Err(Problem::bad_request(format!(
+pub fn only<'a>(mut given: impl Iterator<Item = &'a String>, known: &[&str]) -> Result<(), Problem> {
+    match given.find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Problem::bad_request(format!(
             "unknown name {name:?}; expected {}",
             known.join(", ")
         ))),

@@ -15,6 +15,7 @@ pub mod fuzzing;
 mod login;
 mod metrics;
 pub mod problem;
+mod question;
 mod refusals;
 mod response;
 pub mod routes;

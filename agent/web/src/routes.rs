@@ -5,16 +5,16 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::Method;
 use axum::middleware;
 use axum::routing::MethodRouter;
+use farmhand_control::actions::Act;
+use farmhand_control::ask::Question;
 use farmhand_core::document::Located;
 use farmhand_core::release;
 use farmhand_store::Role;
 use farmhand_store::event::EventKind;
-use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::ArrayItems;
+use utoipa::openapi::path::{HttpMethod, Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required, ResponseBuilder,
-    Schema,
 };
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -22,6 +22,8 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use super::auth::middleware::{BODY, Guard, guard};
 use super::{App, Problem};
 use crate::access::Access;
+use crate::api::acting;
+use crate::question;
 
 /// One line of the table.
 #[derive(Clone, Debug)]
@@ -52,6 +54,32 @@ impl Routes {
     #[must_use]
     pub fn api(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
         self.documented(Access::Api(role), BODY, routes)
+    }
+
+    /// The route of a question, which says the rest itself.
+    #[must_use]
+    pub fn ask<Q: Question<Answer: Send> + 'static>(self, tag: &str) -> Self {
+        let (operation, schemas) = question::described::<Q>(tag);
+        let mut paths = Paths::new();
+        paths.add_path_operation(Q::PATH, vec![HttpMethod::Get], operation);
+        self.documented(
+            Access::Api(Q::ROLE),
+            BODY,
+            (schemas, paths, question::handler::<Q>()),
+        )
+    }
+
+    /// The route of an action, which says the rest itself.
+    #[must_use]
+    pub fn act<A: Act + 'static>(self, tag: &str) -> Self {
+        let (operation, schemas) = acting::described::<A>(tag);
+        let mut paths = Paths::new();
+        paths.add_path_operation(A::PATH, vec![A::METHOD], operation);
+        self.documented(
+            Access::Api(A::ROLE),
+            BODY,
+            (schemas, paths, acting::handler::<A>()),
+        )
     }
 
     /// The same, whose body may be larger than others' are.
@@ -146,7 +174,6 @@ impl Routes {
             ))
             .build();
         api.merge(self.api.clone());
-        name_items(&mut api);
         api
     }
 
@@ -188,31 +215,6 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
     .filter_map(|(method, operation)| Some((method, operation?)))
 }
 
-/// Gives the items of each page a name of their own: clients make one type of them, wherever they occur.
-fn name_items(api: &mut OpenApi) {
-    let Some(components) = &mut api.components else {
-        return;
-    };
-    let mut named = Vec::new();
-    for (page, schema) in &mut components.schemas {
-        let (Some(item), RefOr::T(Schema::Object(object))) = (page.strip_prefix("Page_"), schema) else {
-            continue;
-        };
-        let Some(RefOr::T(Schema::Array(list))) = object.properties.get_mut("items") else {
-            continue;
-        };
-        let reference = ArrayItems::RefOrSchema(Box::new(Ref::from_schema_name(item).into()));
-        if let ArrayItems::RefOrSchema(inline) = std::mem::replace(&mut list.items, reference) {
-            named.push((item.to_owned(), *inline));
-        }
-    }
-    for (name, schema) in named {
-        if matches!(schema, RefOr::T(_)) {
-            components.schemas.entry(name).or_insert(schema);
-        }
-    }
-}
-
 /// Adds what the guard may answer, and whom it lets through.
 fn complete(operation: &mut Operation, access: Access, method: &Method, path: &str) {
     // Handlers of different nouns have the same names.
@@ -250,20 +252,9 @@ fn complete(operation: &mut Operation, access: Access, method: &Method, path: &s
         }
     }
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        // A body that may be null may be left out; the schema is of one that is there.
-        let mut optional = false;
-        for content in body.content.values_mut() {
-            if let RefOr::T(content) = content
-                && let Some(RefOr::T(Schema::OneOf(any))) = &mut content.schema
-                && let Some(schema) = any.items.pop()
-            {
-                content.schema = Some(schema);
-                optional = true;
-            }
-        }
-        body.required = Some(if optional { Required::False } else { Required::True });
+        body.required.get_or_insert(Required::True);
     }
-    if path.contains('{') {
+    if path.contains('{') || *method != Method::GET {
         answers.push((404, "There is no such thing"));
     }
     if *method != Method::GET {

@@ -1,22 +1,24 @@
 //! Names, for a shell that completes.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
 
-/// Whose names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
-    Jobs,
-    Nodes,
-    Pools,
-    Runs,
+farmhand_core::words! {
+    /// Whose names.
+    Names {
+        Jobs = "jobs",
+        Nodes = "nodes",
+        Pools = "pools",
+        Runs = "runs",
+    }
 }
 
 /// A name that can be completed on the command line.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Name {
     /// As a command takes it.
     pub name: String,
@@ -25,12 +27,9 @@ pub struct Name {
 
 /// Up to 500 names that begin with `prefix`.
 pub async fn names(db: &Db, of: Names, prefix: &str) -> Result<Vec<Name>, StoreError> {
-    let of = match of {
-        Names::Jobs => "jobs",
-        Names::Nodes => "nodes",
-        Names::Pools => "pools",
-        Names::Runs => "runs",
-    };
-    db.rows(stmt!("names"), &[(&of, Type::TEXT), (&prefix, Type::TEXT)])
-        .await
+    db.rows(
+        stmt!("names"),
+        &[(&of.as_str(), Type::TEXT), (&prefix, Type::TEXT)],
+    )
+    .await
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
+use utoipa::ToSchema;
 
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
@@ -108,7 +109,8 @@ pub async fn forget_refusals(db: &Db, address: &str) -> Result<usize, StoreError
 }
 
 /// A node that would not run a revision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = NodeRefusal)]
 pub struct Refusal {
     /// The revision that it would not run.
     pub rev: i64,

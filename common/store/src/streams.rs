@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::acting::Acting;
 use super::conn::Param;
@@ -22,7 +23,7 @@ const REPLAY_BYTES: i64 = 256 << 10;
 const CONFLICTS: usize = 5;
 
 /// A recorded line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ItemRow {
     /// The line's number in its list, from 1.
     pub item: i64,

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, out, terminal};
+use farmhand_control::actions::Backfill;
 use farmhand_control::backfill::{Plan, make, plan};
 use farmhand_control::{Action, jobs};
 
@@ -48,12 +49,12 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
     if !args.dry_run && count > 0 {
         confirm(args, count)?;
         let who = super::who();
-        let action = Action::Backfill {
+        let action = Action::from(Backfill {
             job: args.name.clone(),
             from: args.from.clone(),
             to: args.to.clone(),
-            max: args.max as usize,
-        };
+            max: args.max,
+        });
         let deed = Deed {
             job_id: Some(args.name.clone()),
             ..Deed::of(&who, action.word(), action.cli())

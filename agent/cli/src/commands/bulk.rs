@@ -1,8 +1,9 @@
 //! Many runs at once, chosen by what they have in common.
 
 use clap::Args;
-use farmhand_control::bulk::{self, BulkAction, Picked, counted};
+use farmhand_control::bulk::counted;
 use farmhand_control::runs::together;
+use farmhand_control::{BulkAction, Picked};
 use farmhand_core::run::RunState;
 use farmhand_store::{Db, reading};
 
@@ -54,9 +55,9 @@ impl Chosen {
         bulk: BulkAction,
         firing: bool,
         all: bool,
-    ) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
+    ) -> Result<(farmhand_control::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
-        let chosen = bulk::Chosen {
+        let chosen = farmhand_control::Chosen {
             job: self.job.clone(),
             states: self.state.clone(),
             node: self.node.clone(),
@@ -65,7 +66,7 @@ impl Chosen {
             since: out::past("--since", self.since.as_deref(), now)?,
             until: out::past("--until", self.until.as_deref(), now)?,
             all,
-            ..bulk::Chosen::default()
+            ..farmhand_control::Chosen::default()
         };
         let most = match bulk {
             BulkAction::Cancel => usize::MAX,
@@ -75,9 +76,9 @@ impl Chosen {
         if firing && !found.runs.is_empty() {
             // Who confirms sees all that ends.
             let numbers: Vec<i64> = found.runs.iter().map(|run| run.run_id).collect();
-            let whole = bulk::Chosen {
+            let whole = farmhand_control::Chosen {
                 runs: together(db, &numbers).await?,
-                ..bulk::Chosen::default()
+                ..farmhand_control::Chosen::default()
             };
             found = whole.find(db, bulk, usize::MAX, None).await?;
         }

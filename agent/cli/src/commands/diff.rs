@@ -3,20 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use farmhand_control::definitions::{Diff, Files, Of, Present, Wanted, between, changed, store, value_of};
+use farmhand_control::actions::Rollback;
+use farmhand_control::definitions::{Diff, Files, Of, Present, changed};
 use farmhand_control::{By, jobs as found};
-use farmhand_store::acting::{Acting, Deed};
-use farmhand_store::jobs::{self, Change, Scope};
-use farmhand_store::reading::{self, RevisionItem};
-use farmhand_store::{Db, signatures};
-use serde_json::json;
+use farmhand_store::jobs::Change;
+use farmhand_store::{Db, reading};
 
 use super::apply::{request, sign_of};
 use super::job_files::{load, refuse};
-use super::{Exit, Failure, Outcome, completion, job_files, out};
-
-/// Revisions looked through.
-const REVISIONS: i64 = 10_000;
+use super::{Exit, Failure, Outcome, act, completion, job_files, out};
 
 #[derive(Args, Debug)]
 pub(crate) struct DiffArgs {
@@ -114,13 +109,6 @@ async fn of_revisions(db: &Db, name: &str, args: &DiffArgs, as_json: bool) -> Re
     Ok(differs)
 }
 
-fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a RevisionItem, Failure> {
-    revisions.iter().find(|r| r.rev == rev).ok_or_else(|| {
-        Failure::not_found(format!("{name} has no revision {rev}"))
-            .next("`farmhand job show` lists the revisions")
-    })
-}
-
 fn show(diff: &Diff) {
     if diff.change != Change::Unchanged {
         out::line(&format!("{} {}", sign_of(diff.change), diff.of));
@@ -131,57 +119,17 @@ fn show(diff: &Diff) {
     }
 }
 
-/// The earlier definition is applied like any other: history only grows.
 pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
-    let row = found::one(db, &args.name).await?;
-    let revisions = jobs::revisions(db, &args.name, REVISIONS).await?;
-    let revision = find(&args.name, &revisions, args.rev)?;
-    let spec = serde_json::from_value(revision.spec.clone()).map_err(|error| {
-        Failure::refused(format!("revision {} cannot be read", args.rev))
-            .why(error)
-            .next("a newer version may have applied it: use that one")
-    })?;
-    let diff = between(Of::JobId(args.name.clone()), &row.spec, &value_of(&spec));
+    let action = Rollback {
+        job: args.name.clone(),
+        rev: args.rev,
+    };
+    let answer = match args.dry_run {
+        true => act::preview(db, &action.into()).await?,
+        false => act::act(db, action, None).await?,
+    };
     if !as_json {
-        show(&diff);
+        answer.diff.iter().for_each(show);
     }
-    let changes = !diff.keys.is_empty();
-    if changes
-        && !signatures::signatures(db, &[(row.job_id.clone(), row.rev)])
-            .await?
-            .is_empty()
-    {
-        out::note(
-            "the present revision is signed and a rollback is not: nodes with trusted keys will refuse it. \
-             Sign the older file again and apply that instead",
-        );
-    }
-    if changes && !args.dry_run {
-        let wanted = Wanted {
-            name: args.name.clone(),
-            spec,
-            source: format!("rollback to revision {}, from {}", args.rev, revision.source),
-            // An old signature would be refused as such: whoever vouches for this must sign again.
-            signed: None,
-        };
-        let who = super::who();
-        let deed = Deed {
-            job_id: Some(wanted.name.clone()),
-            ..Deed::of(&who, "rollback", format!("farmhand job rollback {}", wanted.name))
-        };
-        store(&Acting::begin(db, deed), &[wanted], None, Scope::default(), &who).await?;
-    }
-    let now = found::one(db, &args.name).await?;
-    if as_json {
-        out::json(
-            &json!({"job_id": args.name, "rev": now.rev, "applied": changes && !args.dry_run, "keys": diff.keys}),
-        );
-    } else {
-        out::note(&match (changes, args.dry_run) {
-            (false, _) => format!("{} is as revision {} already", args.name, args.rev),
-            (true, true) => "nothing was applied: --dry-run".to_owned(),
-            (true, false) => format!("{}: revision {} is as revision {}", args.name, now.rev, args.rev),
-        });
-    }
-    Ok(Exit::Ok)
+    act::done(&answer, as_json)
 }

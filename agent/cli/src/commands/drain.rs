@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_control::Action;
+use farmhand_control::actions::Drain;
 use farmhand_core::document::parse_duration;
 use farmhand_store::Db;
 use farmhand_store::reading::{NodeItem, NodeState};
@@ -30,14 +30,14 @@ pub(crate) struct DrainArgs {
 }
 
 pub(super) async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
-    let action = Action::Drain {
+    let action = Drain {
         node: args.address.clone(),
         deadline: args.deadline.clone(),
     };
     if !args.wait && args.wait_timeout.is_none() {
-        return act::run(db, &action, as_json).await;
+        return act::run(db, action, as_json).await;
     }
-    let answer = act::act(db, &action, None).await?;
+    let answer = act::act(db, action, None).await?;
     if !as_json {
         act::say(&answer);
     }

@@ -1,12 +1,12 @@
 //! `farmhand explain`: why a job does not run.
 
 use clap::{Args, Subcommand};
-use farmhand_core::explain::{Explanation, Gate};
-use farmhand_store::{Db, jobs, reading, signatures};
+use farmhand_core::explain::Explanation;
+use farmhand_store::jobs;
 use jiff::tz::TimeZone;
 
-use super::follow::no_run;
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, runs};
+use super::{DatabaseArgs, Exit, Outcome, completion, out, runs};
+use farmhand_control::ask::{Explain, ExplainRun, Explained, Question};
 use farmhand_control::{jobs as found, moment};
 
 #[derive(Args, Debug)]
@@ -53,58 +53,41 @@ pub(super) async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
         (Some(What::Job { name, instant }), _) => (name.as_str(), instant.at.as_deref()),
         (Some(What::Run { run }), _) => {
             let run = runs::number(&db, run, None).await?;
-            return told(&db, &about_run(&db, run).await?, true, as_json).await;
+            return told(&ExplainRun { run }.answer(&db).await?, as_json);
         }
         (None, name) => {
             let name = name.as_deref().unwrap_or_default();
             if let (Ok(run), None) = (name.parse(), &args.instant.at) {
-                return told(&db, &about_run(&db, run).await?, true, as_json).await;
+                return told(&ExplainRun { run }.answer(&db).await?, as_json);
             }
             (name, args.instant.at.as_deref())
         }
     };
-    if !as_json {
-        found::known(&db, name).await?;
-    }
-    let (explanation, exists) = about_job(&db, name, at).await?;
-    told(&db, &explanation, exists, as_json).await
-}
-
-async fn told(db: &Db, explanation: &Explanation, exists: bool, as_json: bool) -> Outcome {
-    let refusals = signatures::refusals(db, &explanation.job_id).await?;
-    if as_json {
-        let mut explained = serde_json::to_value(explanation).unwrap_or_default();
-        explained["refusals"] = serde_json::to_value(&refusals).unwrap_or_default();
-        out::json(&explained);
-    } else {
-        show(explanation);
-        for r in &refusals {
-            let text = format!("node {} would not run revision {}: {}", r.address, r.rev, r.why);
-            out::line(&format!("{text} (at {})", out::time(r.at)));
-        }
-    }
-    Ok(if exists { Exit::Ok } else { Exit::NotFound })
-}
-
-/// The explanation, and whether there is such a job.
-async fn about_job(db: &Db, name: &str, at: Option<&str>) -> Result<(Explanation, bool), Failure> {
+    found::known(&db, name).await?;
     let at = match at {
         Some(text) => {
-            let zone = (jobs::job(db, name).await?)
+            let zone = (jobs::job(&db, name).await?)
                 .and_then(|row| TimeZone::get(row.spec["timezone"].as_str()?).ok())
                 .unwrap_or(TimeZone::UTC);
             Some(moment("--at", text, &zone)?)
         }
         None => None,
     };
-    let explanation = reading::explain(db, name, at).await?;
-    let exists = at.is_some() || explanation.held_by != Some(Gate::Exists);
-    Ok((explanation, exists))
+    let job = name.to_owned();
+    told(&Explain { job, at }.answer(&db).await?, as_json)
 }
 
-async fn about_run(db: &Db, run: i64) -> Result<Explanation, Failure> {
-    let row = reading::run_row(db, run).await?.ok_or_else(|| no_run(run))?;
-    Ok(reading::explain_run(db, &row).await?)
+fn told(explained: &Explained, as_json: bool) -> Outcome {
+    if as_json {
+        out::json(explained);
+        return Ok(Exit::Ok);
+    }
+    show(&explained.explanation);
+    for r in &explained.refusals {
+        let text = format!("node {} would not run revision {}: {}", r.address, r.rev, r.why);
+        out::line(&format!("{text} (at {})", out::time(r.at)));
+    }
+    Ok(Exit::Ok)
 }
 
 fn show(explanation: &Explanation) {

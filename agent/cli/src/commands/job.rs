@@ -4,19 +4,18 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use farmhand_core::definition::{Overlap, job_keys, parse_params};
 use farmhand_store::Db;
-use farmhand_store::jobs;
 use farmhand_store::reading::{self, JobItem, JobState, JobsFilter, every};
-use serde_json::json;
 
 use super::apply::{self, ApplyArgs};
 use super::export::ExportArgs;
 use super::follow::{Follow, follow};
 use super::{
     DatabaseArgs, Exit, Failure, Outcome, act, backfill, check, check_table, completion, diff, export, out,
-    remove, runs, sign, triggers,
+    runs, sign, triggers,
 };
-use farmhand_control::Action;
-use farmhand_control::jobs::{no_job, one, spec};
+use farmhand_control::actions::{DeleteJobs, Pause, Resume, Submit};
+use farmhand_control::ask::{Job, Question};
+use farmhand_control::jobs::{one, spec};
 
 #[derive(Args, Debug)]
 pub(crate) struct JobArgs {
@@ -124,15 +123,18 @@ pub(super) async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
-        JobCommand::Rm { name, yes } => remove::run(&db, name, *yes, as_json).await,
+        JobCommand::Rm { name, yes } => {
+            let action = DeleteJobs { job: name.clone() }.into();
+            act::agreed(&db, action, *yes, as_json).await
+        }
         JobCommand::Export(args) => export::run(&db, args, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
         JobCommand::Pause { name, reason } => {
             let (job, reason) = (name.clone(), reason.clone());
-            act::run(&db, &Action::Pause { job, reason }, as_json).await
+            act::run(&db, Pause { job, reason }, as_json).await
         }
-        JobCommand::Resume { name } => act::run(&db, &Action::Resume { job: name.clone() }, as_json).await,
+        JobCommand::Resume { name } => act::run(&db, Resume { job: name.clone() }, as_json).await,
         JobCommand::History { name, limit } => history(&db, name, *limit, as_json).await,
     }
 }
@@ -165,14 +167,9 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
 }
 
 async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
-    let Some(detail) = reading::job(db, name).await? else {
-        return Err(no_job(db, name).await.into());
-    };
-    let revisions = jobs::revisions(db, name, 20).await?;
+    let detail = Job { job: name.to_owned() }.answer(db).await?;
     if as_json {
-        let mut all = json!(detail);
-        all["revisions"] = json!(revisions);
-        out::json(&all);
+        out::json(&detail);
         return Ok(Exit::Ok);
     }
     let job = &detail.job;
@@ -193,7 +190,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
     let keys = job_keys(&detail.spec);
     keys.lines().for_each(out::line);
     out::line("");
-    let rows = revisions.iter().map(|revision| {
+    let rows = detail.revisions.iter().map(|revision| {
         vec![
             revision.rev.to_string(),
             out::time(revision.applied_at),
@@ -217,12 +214,12 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
             failure.next(format!("its parameters are {}", known.join(", ")))
         }
     })?;
-    let action = Action::Submit {
+    let action = Submit {
         job: args.name.clone(),
         params,
         overlap: args.overlap,
     };
-    let answer = act::act(db, &action, args.idempotency_key.as_deref()).await?;
+    let answer = act::act(db, action, args.idempotency_key.as_deref()).await?;
     follow(db, act::made(&answer), &args.follow, as_json).await
 }
 

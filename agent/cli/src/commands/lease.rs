@@ -5,7 +5,7 @@ use farmhand_store::Db;
 use farmhand_store::reading::{self, every};
 
 use super::{DatabaseArgs, Failure, Outcome, act, completion, out, terminal};
-use farmhand_control::Action;
+use farmhand_control::actions::Release;
 use farmhand_control::nodes::{leased, release_danger};
 
 #[derive(Args, Debug)]
@@ -85,10 +85,10 @@ async fn release(db: &Db, args: &ReleaseArgs, as_json: bool) -> Outcome {
         );
     }
     terminal::confirm(&danger, address, args.confirm.as_deref())?;
-    let action = Action::Release {
+    let action = Release {
         node: address.to_owned(),
         session: Some(node.session),
         confirm: Some(address.to_owned()),
     };
-    act::run(db, &action, as_json).await
+    act::run(db, action, as_json).await
 }

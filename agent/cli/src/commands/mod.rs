@@ -40,7 +40,6 @@ mod notify;
 pub(crate) mod out;
 mod pool;
 mod progress;
-mod remove;
 mod report_progress;
 mod run;
 mod runs;

@@ -2,13 +2,10 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::acting::{Acting, Deed};
-use farmhand_store::jobs::remove_node;
 use farmhand_store::reading::{self, NodeItem, NodeState, every};
-use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, drain, out};
-use farmhand_control::Action;
+use super::{DatabaseArgs, Exit, Outcome, act, completion, drain, out};
+use farmhand_control::actions::{Cordon, RemoveNode, Uncordon};
 pub(super) use farmhand_control::nodes::one;
 
 #[derive(Args, Debug)]
@@ -57,55 +54,18 @@ pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         NodeCommand::Show { address } => show(&db, address, as_json).await,
         NodeCommand::Cordon { address } => {
             let node = address.clone();
-            act::run(&db, &Action::Cordon { node }, as_json).await
+            act::run(&db, Cordon { node }, as_json).await
         }
-        NodeCommand::Rm { address } => remove(&db, address, as_json).await,
+        NodeCommand::Rm { address } => {
+            let node = address.clone();
+            act::run(&db, RemoveNode { node }, as_json).await
+        }
         NodeCommand::Drain(args) => drain::run(&db, args, as_json).await,
         NodeCommand::Resume { address } => {
             let node = address.clone();
-            act::run(&db, &Action::Uncordon { node }, as_json).await
+            act::run(&db, Uncordon { node }, as_json).await
         }
     }
-}
-
-async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
-    let deed = Deed {
-        address: Some(address.to_owned()),
-        ..Deed::of(
-            &super::who(),
-            "node_remove",
-            format!("farmhand node rm {address}"),
-        )
-    };
-    if !remove_node(&Acting::begin(db, deed), address, &super::who()).await? {
-        let node = one(db, address).await?;
-        let (why, next) = if node.open {
-            let why = format!(
-                "its session {} is open: its agent runs, or its lease has not ended yet",
-                node.session
-            );
-            (
-                why,
-                format!("stop its agent, then repeat `farmhand node rm {address}`"),
-            )
-        } else {
-            let why = format!(
-                "{} not free yet",
-                out::count_of(node.running, "run of it is", "runs of it are")
-            );
-            (
-                why,
-                "repeat it when `farmhand lease ls` shows nothing of it".to_owned(),
-            )
-        };
-        let refused = Failure::refused(format!("{address} cannot be removed")).why(why);
-        return Err(refused.next(next));
-    }
-    out::done(
-        as_json,
-        &json!({"removed": address}),
-        &format!("{address} is removed"),
-    )
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {

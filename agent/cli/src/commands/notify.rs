@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use farmhand_control::actions::TestTarget;
+use farmhand_control::ask::{Notifications, Question, Targets};
 use farmhand_control::definitions::without_path;
 use farmhand_core::document::parse_duration;
 use farmhand_core::notify::TargetSpec;
 use farmhand_store::Db;
-use farmhand_store::notify::{NotificationRow, TargetRow, notifications, submit_test, targets};
+use farmhand_store::notify::{NotificationRow, TargetRow};
 use serde::Serialize;
 
 use super::{DatabaseArgs, Exit, Failure, Kind, Outcome, act, out};
@@ -46,8 +48,8 @@ pub(super) async fn run(args: &NotifyArgs, as_json: bool) -> Outcome {
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
-    let all = targets(db).await?;
-    let rows = all.iter().map(|target| {
+    let all = Targets {}.answer(db).await?;
+    let rows = all.items.iter().map(|target| {
         vec![
             target.name.clone(),
             (target.spec.as_ref()).map_or_else(|| "not defined".to_owned(), place),
@@ -86,20 +88,12 @@ struct Tested {
 }
 
 async fn test(db: &Db, name: &str, timeout: Duration, as_json: bool) -> Outcome {
-    let known = targets(db).await?;
-    let spec = (known.iter().find(|target| target.name == name)).and_then(|target| target.spec.as_ref());
-    let Some(spec) = spec else {
-        return Err(
-            Failure::not_found(format!("there is no target {name}")).next(format!(
-                "`farmhand notify ls` shows the targets; [notify.{name}] in a job file makes one"
-            )),
-        );
-    };
-    let acting = act::acting(db, "notify_test", &format!("notify test {name}"));
-    let ids = submit_test(&acting, name, spec, &super::who()).await?;
+    let target = name.to_owned();
+    let ids = act::act(db, TestTarget { target }, None).await?.notifications;
+    let asked = Notifications { ids };
     let until = Instant::now() + timeout;
     let deliveries = loop {
-        let rows = notifications(db, &ids).await?;
+        let rows = asked.answer(db).await?.items;
         let tried = |row: &NotificationRow| row.state != "waiting" || row.error.is_some();
         if rows.iter().all(tried) || Instant::now() >= until {
             break rows;

@@ -5,7 +5,7 @@ use farmhand_store::Db;
 use farmhand_store::reading::{self, PoolItem, every};
 
 use super::{DatabaseArgs, Outcome, act, completion, out};
-use farmhand_control::Action;
+use farmhand_control::actions::SetPool;
 
 #[derive(Args, Debug)]
 pub(crate) struct PoolArgs {
@@ -36,7 +36,7 @@ pub(super) async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
         PoolCommand::Ls => list(&db, as_json).await,
         PoolCommand::Set { name, size } => {
             let (pool, size) = (name.clone(), *size);
-            act::run(&db, &Action::SetPool { pool, size }, as_json).await
+            act::run(&db, SetPool { pool, size }, as_json).await
         }
     }
 }

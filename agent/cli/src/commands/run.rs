@@ -8,9 +8,10 @@ use serde_json::json;
 use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, items, logs, out, runs};
-use farmhand_control::bulk::{self, each_once};
+use farmhand_control::actions::Retry;
+use farmhand_control::bulk::each_once;
 use farmhand_control::runs::together;
-use farmhand_control::{Action, BulkAction, By, Refusal, many};
+use farmhand_control::{Action, BulkAction, By, Many, Refusal, many};
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
@@ -74,7 +75,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Show { run } => runs::show(&db, runs::number(&db, run, None).await?, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
-        RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
+        RunCommand::Replay(args) => act::run(&db, args.action(), as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
             let wanted = match chosen {
                 Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel, *firing, false).await?,
@@ -90,7 +91,7 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             ..
         } if let [run] = each_once(run)[..] => {
             let from_failed = *from_failed;
-            let answer = act::act(&db, &Action::Retry { run, from_failed }, None).await?;
+            let answer = act::act(&db, Retry { run, from_failed }, None).await?;
             follow(&db, act::made(&answer), how, as_json).await
         }
         RunCommand::Retry {
@@ -116,10 +117,10 @@ pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
 }
 
 /// The choice of these numbers.
-fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
-    let chosen = bulk::Chosen {
+fn named(runs: &[i64]) -> (farmhand_control::Chosen, Vec<i64>) {
+    let chosen = farmhand_control::Chosen {
         runs: runs.to_vec(),
-        ..bulk::Chosen::default()
+        ..farmhand_control::Chosen::default()
     };
     (chosen, runs.to_vec())
 }
@@ -128,7 +129,7 @@ fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
 async fn each(
     db: &Db,
     bulk: BulkAction,
-    (chosen, runs): &(bulk::Chosen, Vec<i64>),
+    (chosen, runs): &(farmhand_control::Chosen, Vec<i64>),
     from_failed: bool,
     as_json: bool,
 ) -> Outcome {
@@ -153,11 +154,11 @@ async fn each(
             first_failure.get_or_insert(failure.exit);
         }
     };
-    let action = Action::Many {
+    let action = Action::from(Many {
         bulk,
         chosen: chosen.clone(),
         from_failed,
-    };
+    });
     let acting = Acting::begin(db, by.deed(action.word(), action.cli()));
     many::each(&acting, bulk, chosen, runs, from_failed, by, told).await?;
     if as_json {

@@ -8,12 +8,11 @@ use farmhand_core::stream::Checkpoint;
 use farmhand_store::Db;
 use farmhand_store::progress::Reported;
 use farmhand_store::reading::{self, AttemptRow, Paging, RunFilter, RunItem, RunRow, upto};
-use farmhand_store::tasks::{self, TaskRow};
-use serde_json::json;
+use farmhand_store::tasks::TaskRow;
 
-use super::follow::no_run;
 use super::job_files::pair;
 use super::{Exit, Failure, Outcome, completion, out};
+use farmhand_control::ask::{Question, Run};
 use farmhand_control::{jobs, nodes};
 
 #[derive(Args, Clone, Debug, Default)]
@@ -160,14 +159,9 @@ fn named(row: &RunItem) -> String {
 }
 
 pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
-    let Some(detail) = reading::run(db, run_id).await? else {
-        return Err(no_run(run_id).into());
-    };
-    let tasks = tasks::tasks(db, run_id).await?;
+    let detail = Run { run: run_id }.answer(db).await?;
     if as_json {
-        let mut all = json!(detail);
-        all["tasks"] = json!(tasks);
-        out::json(&all);
+        out::json(&detail);
         return Ok(Exit::Ok);
     }
     let (row, reported) = (&detail.run, &detail.progress);
@@ -238,11 +232,11 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
             shards.iter().map(cells),
         );
     }
-    if !tasks.is_empty() {
+    if !detail.tasks.is_empty() {
         out::line("");
         out::table(
             "TASK|OUTCOME|TRY|NODE|STARTED|TOOK|EXIT|REASON",
-            tasks.iter().map(task),
+            detail.tasks.iter().map(task),
         );
     }
     Ok(Exit::Ok)

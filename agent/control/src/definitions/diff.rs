@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::files::{Files, value_of};
 
 /// What differs of one job, pool or target.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = DefinitionDiff)]
 pub struct Diff {
     /// Which one.
@@ -29,7 +29,7 @@ pub struct Diff {
 }
 
 /// What kind of definition it is, and its name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
     JobId(String),

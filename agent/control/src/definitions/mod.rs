@@ -3,6 +3,7 @@
 mod diff;
 mod files;
 mod plan;
+mod rollback;
 mod signed;
 mod source;
 mod store;
@@ -17,22 +18,22 @@ use farmhand_store::acting::{Acting, Deed};
 use farmhand_store::jobs::{Change, Left, Listed, Scope};
 use farmhand_store::notify::{self, TargetRow};
 use farmhand_store::reading::{self, PoolItem, every};
-use farmhand_store::{Db, Role, StoreError, tables};
+use farmhand_store::{Db, StoreError, tables};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
 use self::files::source_with;
+use crate::actions::DEFINES;
 use crate::{By, Refusal, jobs};
 
 pub use diff::{Diff, Of, between, changed, without_path};
 pub use files::{Files, Wanted, prefix_of, source_name, value_of};
 pub use plan::Step;
+pub(crate) use rollback::rollback;
 pub use signed::{Signatures, attach, must_be_trusted, parse as parse_signatures, untrusted};
 pub use store::store;
 
-/// The least role whose token may change definitions: who can change them has commands run on every node.
-pub const ROLE: Role = Role::Admin;
 /// Changes of one apply that the audit names, at most.
 const NAMED: usize = 100;
 
@@ -208,7 +209,7 @@ impl Plan {
     /// Whether they may change all that it changes.
     /// Errors: `Denied`, for a role that is not enough, for another's job and for what all share.
     fn may(&self, by: By<'_>) -> Result<(), Refusal> {
-        by.has(ROLE)?;
+        by.has(DEFINES)?;
         let mut touched = self.steps().filter(|step| step.change != Change::Unchanged);
         touched.try_for_each(|step| match &step.of {
             Of::JobId(job) => by.reaches(job),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Extension;
 use axum::extract::State;
+use farmhand_control::actions::DEFINES;
 use farmhand_control::definitions::{self, Changes, Diff, Files, Present, Request, Signatures};
 use farmhand_control::{By, Kind, Refusal};
 use farmhand_core::definition::{check_prefix, load_with};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::actions::{Plain, note};
+use super::acting::{Plain, note};
 use crate::auth::middleware::Turn;
 use crate::definitions::missing;
 use crate::{App, Caller, Json, Problem, Query, Routes};
@@ -25,7 +26,7 @@ const BODY: usize = 4 << 20;
 const MOST: usize = 1_000;
 
 pub(super) fn router() -> Routes {
-    Routes::new().large_api(definitions::ROLE, BODY, routes!(apply))
+    Routes::new().large_api(DEFINES, BODY, routes!(apply))
 }
 
 /// One job file.

@@ -1,25 +1,18 @@
 //! `/api/v1`: one file per noun.
 
-mod actions;
+pub(crate) mod acting;
 mod definitions;
-mod events;
-mod farm;
 mod follow;
-pub(crate) mod jobs;
 mod logs;
-mod matches;
-pub(crate) mod nodes;
-mod places;
-pub(crate) mod query;
-pub(crate) mod runs;
 mod stream;
 
 use std::sync::LazyLock;
 
-pub(super) use actions::act;
+pub(super) use acting::act;
 use axum::http::header;
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use farmhand_control::{actions, ask};
 use farmhand_store::Role;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -32,16 +25,57 @@ pub fn router() -> Routes {
     Routes::new()
         .api(Role::Viewer, routes!(me))
         .open_api(routes!(openapi))
-        .merge(actions::router())
-        .merge(places::router())
+        .act::<actions::Submit>("jobs")
+        .act::<actions::Pause>("jobs")
+        .act::<actions::Resume>("jobs")
+        .act::<actions::Backfill>("jobs")
+        .act::<actions::Rollback>("jobs")
+        .act::<actions::DeleteJobs>("jobs")
+        .act::<actions::Cancel>("runs")
+        .act::<actions::CancelRuns>("runs")
+        .act::<actions::Retry>("runs")
+        .act::<actions::RetryRuns>("runs")
+        .act::<actions::Replay>("runs")
+        .act::<actions::Cordon>("nodes")
+        .act::<actions::Drain>("nodes")
+        .act::<actions::Uncordon>("nodes")
+        .act::<actions::RemoveNode>("nodes")
+        .act::<actions::Release>("nodes")
+        .act::<actions::SetPool>("pools")
+        .act::<actions::TestTarget>("notify")
         .merge(definitions::router())
-        .merge(farm::router())
-        .merge(jobs::router())
-        .merge(runs::router())
+        .ask::<ask::Farm>("farm")
+        .ask::<ask::Lanes>("farm")
+        .ask::<ask::Queue>("farm")
+        .ask::<ask::Names>("farm")
+        .ask::<ask::Ahead>("farm")
+        .ask::<ask::Jobs>("jobs")
+        .ask::<ask::Job>("jobs")
+        .ask::<ask::Export>("jobs")
+        .ask::<ask::Revisions>("jobs")
+        .ask::<ask::DiffRevisions>("jobs")
+        .ask::<ask::Next>("jobs")
+        .ask::<ask::Grid>("jobs")
+        .ask::<ask::Days>("jobs")
+        .ask::<ask::Explain>("jobs")
+        .ask::<ask::JobMatches>("jobs")
+        .ask::<ask::Runs>("runs")
+        .ask::<ask::Run>("runs")
+        .ask::<ask::Row>("runs")
+        .ask::<ask::Items>("runs")
+        .ask::<ask::ExplainRun>("runs")
+        .ask::<ask::Flow>("runs")
+        .ask::<ask::Log>("runs")
+        .ask::<ask::RunMatches>("runs")
         .merge(logs::router())
-        .merge(matches::router())
-        .merge(nodes::router())
-        .merge(events::router())
+        .ask::<ask::Nodes>("nodes")
+        .ask::<ask::Node>("nodes")
+        .ask::<ask::Leases>("nodes")
+        .ask::<ask::Pools>("pools")
+        .ask::<ask::Pool>("pools")
+        .ask::<ask::Events>("events")
+        .ask::<ask::Targets>("notify")
+        .ask::<ask::Notifications>("notify")
         .merge(stream::router())
 }
 

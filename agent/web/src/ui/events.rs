@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Made;
+use super::fields::{choice, run_number};
 use super::layout::Section;
 use super::parts::time::{ago, clock};
 use super::parts::{BY_TIME, empty, link, pager, scroll, words};
-use crate::api::query::{choice, run_number};
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]

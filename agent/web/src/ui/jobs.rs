@@ -7,14 +7,15 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::Made;
+use super::fields::maybe;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
 use super::parts::{BY_NAME, empty, link, none, pager, scroll};
-use crate::api::query::{maybe, pair};
 use crate::{App, Caller, Problem, Query};
+use farmhand_control::ask::pair;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -37,7 +38,7 @@ pub async fn made(app: App, _: Caller, Query(ask): Query<Ask>) -> Result<Made, P
         name: chosen(&ask.name),
         state: ask.state,
         kind: ask.kind,
-        label: pair("label", &ask.label)?,
+        label: pair("label", Some(&ask.label))?,
         order: ask.sort.unwrap_or_default(),
     };
     let paging = Paging {

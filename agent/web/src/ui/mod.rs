@@ -6,6 +6,7 @@ mod ahead;
 mod assets;
 mod error;
 mod events;
+mod fields;
 mod flow;
 mod job;
 mod jobs;

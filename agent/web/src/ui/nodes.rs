@@ -11,12 +11,11 @@ use serde::Deserialize;
 use super::Made;
 use super::actions::{Verb, button_of};
 use super::events::sentences;
+use super::fields::{choice, maybe};
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
 use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll, words};
-use crate::api::nodes::no_node;
-use crate::api::query::{choice, maybe};
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -191,9 +190,7 @@ pub async fn one(app: App, caller: Caller, Path(address): Path<String>) -> Resul
     let address = address.as_str();
     let db = app.reading.db();
     let now = reading::now(db).await?;
-    let Some(node) = reading::node(db, address).await? else {
-        return Err(no_node(address));
-    };
+    let node = farmhand_control::nodes::one(db, address).await?;
     let filter = EventsFilter {
         node: Some(address.to_owned()),
         ..EventsFilter::default()

@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::fields::choice;
 use super::layout::Section;
 use super::parts::time::{ago, both, since, span};
 use super::parts::{empty, link, scroll, words};
 use super::{Made, lanes, runs, verdict};
-use crate::api::query::choice;
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]

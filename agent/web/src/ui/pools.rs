@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use farmhand_control::ask::Pool;
 use farmhand_store::pools::Holder;
 use farmhand_store::reading::{self, MOST, Paging, PoolItem, PoolWaiter};
 use jiff::Timestamp;
@@ -9,12 +10,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::Made;
+use super::fields::choice;
 use super::layout::Section;
 use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since};
 use super::parts::{BY_NAME, cli, empty, link, meter, none, pager, scroll};
-use crate::api::nodes::no_pool;
-use crate::api::query::choice;
 use crate::{App, Caller, Path, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -113,9 +113,7 @@ fn jobs(pool: &PoolItem) -> Markup {
 pub async fn one(app: App, _: Caller, Path(name): Path<String>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
-    let Some(pool) = reading::pool(db, &name).await? else {
-        return Err(no_pool(&name));
-    };
+    let pool = app.ask(&Pool { pool: name.clone() }).await?;
     let content = html! {
         div class="head" {
             div class="grow" { div class="crumbs" { a href="/pools" { "Pools" } " /" } h1 { (pool.name) } }

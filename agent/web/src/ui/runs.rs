@@ -11,13 +11,14 @@ use serde::Deserialize;
 use serde::de::value::{self, MapDeserializer};
 
 use super::Made;
+use super::fields::choice;
 use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::time::{ago, ran, since, took};
 use super::parts::{BY_TIME, empty, link, none, pager, scroll, words};
-use crate::api::query::{choice, pair};
 use crate::extract::names;
 use crate::{App, Caller, Problem, Query};
+use farmhand_control::ask::pair;
 
 /// The filter as it stands in the address.
 #[derive(Deserialize, Default)]
@@ -74,8 +75,8 @@ impl Ask {
             node: chosen(&self.node),
             since: time("since", &self.since)?,
             until: time("until", &self.until)?,
-            label: pair("label", &self.label)?,
-            param: pair("param", &self.param)?,
+            label: pair("label", Some(&self.label))?,
+            param: pair("param", Some(&self.param))?,
             ..RunFilter::default()
         })
     }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::acting::Acting;
@@ -11,11 +12,12 @@ use crate::error::StoreError;
 use farmhand_core::notify::{Channel, TargetSpec, Topic, stored, test_message};
 
 /// A target and how it does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TargetRow {
     pub name: String,
     /// None when jobs name it and nobody defines it any more, or when this release cannot read it.
     #[serde(deserialize_with = "stored")]
+    #[schema(value_type = Option<Object>)]
     pub spec: Option<TargetSpec>,
     /// Where its definition came from: a file's name, or whatever applied it.
     pub source: String,
@@ -31,7 +33,8 @@ pub struct TargetRow {
 }
 
 /// A channel whose messages do not get out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = NotificationTrouble)]
 pub struct Trouble {
     /// How the message was to be sent.
     pub channel: Channel,
@@ -47,7 +50,7 @@ pub struct Trouble {
 }
 
 /// One message, as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotificationRow {
     /// The same however often it is tried.
     pub id: Uuid,

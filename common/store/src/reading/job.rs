@@ -21,6 +21,8 @@ use farmhand_core::run::RunState;
 
 /// Cells of a grid, at most.
 const CELLS: i64 = 1_000;
+/// Revisions of a job's detail.
+const REVISIONS: i64 = 20;
 /// Instants ahead, at most.
 const INSTANTS: usize = 100;
 
@@ -38,15 +40,18 @@ pub struct JobDetail {
     pub triggers: Triggers,
     /// The next ten instants of its schedule, paused or not.
     pub next: Vec<Timestamp>,
+    /// The last 20 revisions, the newest first.
+    pub revisions: Vec<RevisionItem>,
 }
 
 /// A job; None for one that is unknown or deleted.
 pub async fn job(db: &Db, name: &str) -> Result<Option<JobDetail>, StoreError> {
     let filter = JobsFilter::default();
-    let (rows, listed, triggers, db_now) = tokio::try_join!(
+    let (rows, listed, triggers, revisions, db_now) = tokio::try_join!(
         jobs::read(db, Some(name), &filter, None, 1),
         definitions::job(db, name),
         protocol::triggers(db, name),
+        definitions::revisions(db, name, REVISIONS),
         super::now(db)
     )?;
     let (Some(row), Some(listed)) = (rows.into_iter().next(), listed) else {
@@ -58,6 +63,7 @@ pub async fn job(db: &Db, name: &str) -> Result<Option<JobDetail>, StoreError> {
         next: instants(name, &listed.spec, db_now, 10),
         spec: listed.spec,
         triggers,
+        revisions,
     }))
 }
 

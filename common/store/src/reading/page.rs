@@ -1,8 +1,12 @@
 //! Pages by key: stable while rows are added, whatever is before them.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::StoreError;
 
@@ -20,14 +24,41 @@ pub struct Paging {
 }
 
 /// One page of a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// What is on it.
     pub items: Vec<T>,
-    /// The cursor of the page after it; null at the end. A page may hold fewer items than were asked for, even none,
-    /// and have a next one all the same: a filter looks through a bounded stretch at a time.
-    #[schema(required)]
+    /// The cursor of the page after it.
     pub next: Option<String>,
+}
+
+/// Each list has a page of its own name, whose items have theirs: clients make one type of them, wherever they occur.
+impl<T: ToSchema> ToSchema for Page<T> {
+    fn name() -> Cow<'static, str> {
+        format!("Page_{}", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
+impl<T: ToSchema> PartialSchema for Page<T> {
+    fn schema() -> RefOr<Schema> {
+        let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
+        let next = ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+            .description(Some(
+                "The cursor of the page after it; null at the end. A page may hold fewer items than were asked for, even \
+                 none, and have a next one all the same: a filter looks through a bounded stretch at a time.",
+            ));
+        let page = ObjectBuilder::new().description(Some("One page of a list."));
+        let page = page.property("items", items.description(Some("What is on it.")));
+        page.property("next", next)
+            .required("items")
+            .required("next")
+            .into()
+    }
 }
 
 impl Paging {
@@ -114,6 +145,11 @@ where
 }
 
 impl<T> Page<T> {
+    /// A list that has one page only.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next: None }
+    }
+
     /// Of rows of which one more than `limit` was asked for: that one only says that there are more.
     pub(super) fn cut(mut items: Vec<T>, limit: i64, next: impl Fn(&T) -> String) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -10,7 +10,7 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 
 /// A run that is due.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueuedRun {
     pub run_id: i64,
     pub job_id: String,

@@ -13,6 +13,7 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::logs::{LogExtent, log_extents};
 use crate::progress::{Reported, progress};
+use crate::tasks::{TaskRow, tasks};
 use farmhand_core::durations::Exceeded;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
@@ -159,8 +160,10 @@ pub struct RunDetail {
     pub output: Vec<LogExtent>,
     /// The runs that were made together with it, itself included; at most 200.
     pub firing: Vec<RunItem>,
-    /// Whether it is a flow: its tasks are read apart.
+    /// Whether it is a flow.
     pub flow: bool,
+    /// Of a flow: the last end of each of its tasks.
+    pub tasks: Vec<TaskRow>,
     /// Until when its holder's lease lasts; for people.
     pub lease_until: Option<Timestamp>,
     /// By when the holder must have ended the attempt: its timeout.
@@ -192,8 +195,9 @@ pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunDetail>, StoreError> 
         (&row.firing as _, Type::INT8),
     ];
     let about = db.one::<About>(stmt!("reading_run"), &params);
-    let (attempts, reported, output, about) = tokio::try_join!(
+    let (attempts, tasks, reported, output, about) = tokio::try_join!(
         attempts(db, run_id),
+        tasks(db, run_id),
         progress(db, run_id),
         log_extents(db, run_id),
         about
@@ -208,6 +212,7 @@ pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunDetail>, StoreError> 
         output,
         firing: about.firing,
         flow: about.flow,
+        tasks,
         lease_until: about.lease_until,
         hard_end: about.hard_end,
         exceeded: about.exceeded,

@@ -2,17 +2,16 @@
 
 use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, param_text, parse_params};
 use farmhand_store::Role;
-use farmhand_store::jobs;
 use maud::{Markup, html};
 
 use super::many;
-use crate::api::jobs::no_job;
-use crate::api::query::run_number;
 use crate::extract::{names, only};
+use crate::ui::fields::run_number;
 use crate::ui::parts::link;
 use crate::ui::runs;
 use crate::{App, Problem};
-use farmhand_control::{Action, BulkAction};
+use farmhand_control::actions::{Cancel, Cordon, Drain, Pause, Resume, Retry, Submit, Uncordon};
+use farmhand_control::{Action, BulkAction, Many, jobs};
 
 farmhand_core::words! {
     /// What can be done from a page; the word is in its address.
@@ -83,7 +82,7 @@ impl Verb {
     fn check(self, fields: &[(String, String)]) -> Result<(), Problem> {
         let mut named = fields.to_vec();
         named.retain(|(name, _)| self != Self::Run || !name.starts_with(PARAM));
-        only(&named, &self.names())?;
+        only(named.iter().map(|(name, _)| name), &self.names())?;
         let many = |name: &str| self.bulk().is_some() && name == "run";
         let twice = fields
             .iter()
@@ -151,25 +150,29 @@ impl FormInput {
                 let overlap = field("overlap").map_or(Ok(Overlap::Allow), str::parse);
                 submission(&about, &spec, fields, overlap.map_err(Problem::bad_request)?)
             }
-            Verb::Pause => Ok(Action::Pause {
+            Verb::Pause => Ok(Pause {
                 job: about,
                 reason: field("reason").map(str::to_owned),
-            }),
-            Verb::Resume => Ok(Action::Resume { job: about }),
-            Verb::Cancel => Ok(Action::Cancel {
+            }
+            .into()),
+            Verb::Resume => Ok(Resume { job: about }.into()),
+            Verb::Cancel => Ok(Cancel {
                 run: run_number(&about)?,
                 firing: field("firing").is_some(),
-            }),
-            Verb::Retry => Ok(Action::Retry {
+            }
+            .into()),
+            Verb::Retry => Ok(Retry {
                 run: run_number(&about)?,
                 from_failed: field("from_failed").is_some(),
-            }),
-            Verb::Cordon => Ok(Action::Cordon { node: about }),
-            Verb::Drain => Ok(Action::Drain {
+            }
+            .into()),
+            Verb::Cordon => Ok(Cordon { node: about }.into()),
+            Verb::Drain => Ok(Drain {
                 node: about,
                 deadline: field("deadline").map(str::to_owned),
-            }),
-            Verb::ResumeNode => Ok(Action::Uncordon { node: about }),
+            }
+            .into()),
+            Verb::ResumeNode => Ok(Uncordon { node: about }.into()),
             // They are read above.
             Verb::CancelMany | Verb::RetryMany => asked.action,
         };
@@ -188,11 +191,12 @@ impl FormInput {
             about: String::new(),
             given: many::fields(&chosen, fields),
             params: Vec::new(),
-            action: Ok(Action::Many {
+            action: Ok(Many {
                 bulk,
                 from_failed: fields.iter().any(|(name, _)| name == "from_failed"),
                 chosen,
-            }),
+            }
+            .into()),
         })
     }
 
@@ -323,11 +327,8 @@ const OVERLAPS: [(&str, &str); 4] = [
 ];
 
 async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
-    let db = app.reading.db();
-    let Some(listed) = jobs::job(db, name).await? else {
-        return Err(no_job(name));
-    };
-    Ok(farmhand_control::jobs::spec(&listed)?)
+    let listed = jobs::one(app.reading.db(), name).await?;
+    Ok(jobs::spec(&listed)?)
 }
 
 fn submission(
@@ -342,9 +343,10 @@ fn submission(
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let params = parse_params(spec, &given).map_err(|e| Problem::bad_request(e.to_string()))?;
-    Ok(Action::Submit {
+    Ok(Submit {
         job: job.to_owned(),
         params,
         overlap,
-    })
+    }
+    .into())
 }

@@ -6,7 +6,7 @@ use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter};
 
 use crate::Problem;
-use crate::api::query::run_number;
+use crate::ui::fields::run_number;
 use crate::ui::runs;
 
 /// What a form sends beside the filter of the list.

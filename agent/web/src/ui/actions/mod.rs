@@ -201,7 +201,7 @@ async fn done(
         return Ok(None);
     }
     let answer = act(app, caller, &action, key, false).await?.0;
-    let new = matches!(action, Action::Submit { .. } | Action::Retry { .. });
+    let new = matches!(action, Action::Submit(_) | Action::Retry(_));
     Ok(Some(match answer.runs.first().filter(|_| new) {
         Some(run) => link::run(*run),
         None => back,

@@ -4,6 +4,7 @@ mod gantt;
 mod graph;
 
 use farmhand_control::Refusal;
+use farmhand_control::runs::no_run;
 use farmhand_core::document::from_millis;
 use farmhand_store::reading::{self, FlowTask, FlowView};
 use maud::{Markup, html};
@@ -13,14 +14,13 @@ use super::layout::Section;
 use super::parts::time::took;
 use super::parts::words::{self, Sign};
 use super::parts::{cli, link, none, scroll};
-use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem};
 
 pub async fn made(app: App, _: Caller, Path(id): Path<i64>) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = reading::now(db).await?;
     let Some(run) = reading::run_row(db, id).await? else {
-        return Err(no_run(id));
+        return Err(no_run(id).into());
     };
     let Some(view) = reading::flow(db, id).await? else {
         return Err(Refusal::not_found(format!("run {id} is not a flow"))

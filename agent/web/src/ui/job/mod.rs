@@ -5,6 +5,7 @@ mod definition;
 mod grid;
 mod trend;
 
+use farmhand_control::ask::Job;
 use farmhand_control::moment;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::StoreError;
@@ -21,7 +22,6 @@ use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
 use super::{Made, jobs, log, runs};
-use crate::api::jobs::no_job;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Runs that the grid and the trend look at.
@@ -43,9 +43,7 @@ pub async fn made(
 ) -> Result<Made, Problem> {
     let name = name.as_str();
     let db = app.reading.db();
-    let Some(detail) = reading::job(db, name).await? else {
-        return Err(no_job(name));
-    };
+    let detail = app.ask(&Job { job: name.to_owned() }).await?;
     let filter = reading::RunFilter {
         job: Some(name.to_owned()),
         ..reading::RunFilter::default()

@@ -1,8 +1,9 @@
 //! Lines of output that have a text: of a run, and of a job's last runs. A page of its own, so that a page that stays
 //! current does not search again.
 
+use farmhand_control::ask::{JobMatches, RunMatches};
 use farmhand_core::text::count;
-use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
+use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut};
 use maud::{Markup, html};
 
 use super::super::Made;
@@ -10,25 +11,21 @@ use super::super::layout::Section;
 use super::super::parts::time::bytes;
 use super::super::parts::{link, scroll};
 use super::{Searched, lines, search};
-use crate::api::jobs::no_job;
-use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
-
-fn sought(ask: &Searched) -> Result<Sought, Problem> {
-    Ok(Sought::new(&ask.q, !ask.ignore_case.is_empty())?)
-}
 
 pub async fn of_run(
     app: App,
     _: Caller,
     (Path(id), Query(ask)): (Path<i64>, Query<Searched>),
 ) -> Result<Made, Problem> {
-    let mut sought = sought(&ask)?;
-    sought.attempt = ask.attempt;
-    let found = app
-        .searching(async |db| reading::run_matches(db, id, &sought).await)
-        .await?;
-    let found = found.ok_or_else(|| no_run(id))?;
+    let asked = RunMatches {
+        run: id,
+        q: ask.q.clone(),
+        ignore_case: !ask.ignore_case.is_empty(),
+        attempt: ask.attempt,
+        limit: None,
+    };
+    let found = app.ask(&asked).await?;
     let content = html! {
         div class="head" {
             div class="grow" {
@@ -49,14 +46,16 @@ pub async fn of_job(
     _: Caller,
     (Path(name), Query(ask)): (Path<String>, Query<Searched>),
 ) -> Result<Made, Problem> {
-    let (name, sought) = (name.as_str(), sought(&ask)?);
     let runs = ask.runs.unwrap_or(100).clamp(1, MOST_RUNS);
-    let found = app
-        .searching(async |db| reading::job_matches(db, name, ask.before, runs, &sought).await)
-        .await?;
-    if found.runs == 0 && reading::job(app.reading.db(), name).await?.is_none() {
-        return Err(no_job(name));
-    }
+    let asked = JobMatches {
+        job: name.clone(),
+        q: ask.q.clone(),
+        ignore_case: !ask.ignore_case.is_empty(),
+        runs: Some(runs),
+        before: ask.before,
+        limit: None,
+    };
+    let (name, found) = (name.as_str(), app.ask(&asked).await?);
     let action = format!("{}/matches", link::job(name));
     let older = found.before.map(|before| {
         let (before, runs) = (before.to_string(), runs.to_string());

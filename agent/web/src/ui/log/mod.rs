@@ -12,10 +12,10 @@ use farmhand_store::reading::{self, LogView, Place};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::fields::maybe;
 use super::layout::{self, Made, Section};
 use super::parts::link;
 use super::parts::time::bytes;
-use crate::api::query::maybe;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Which stretch; the last one when nothing is said.

@@ -5,6 +5,7 @@ mod facts;
 
 use std::time::Duration;
 
+use farmhand_control::ask::Run;
 use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
@@ -21,7 +22,6 @@ use super::parts::sentence::linked;
 use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
 use super::{Made, flow, lanes, log, runs};
-use crate::api::runs::no_run;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Nodes that are read for the picture.
@@ -46,9 +46,7 @@ pub async fn made(
     (Path(id), Query(ask)): (Path<i64>, Query<Ask>),
 ) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let Some(detail) = reading::run(db, id).await? else {
-        return Err(no_run(id));
-    };
+    let detail = app.ask(&Run { run: id }).await?;
     let filter = EventsFilter {
         run: Some(id),
         ..EventsFilter::default()
