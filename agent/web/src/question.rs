@@ -47,20 +47,24 @@ impl<S: Send + Sync, Q: Question> FromRequestParts<S> for Asked<Q> {
             &in_query.copied().collect::<Vec<_>>(),
         )?;
         let mut all = format!("/?{}", parts.uri.query().unwrap_or_default());
-        for (name, value) in in_path {
+        for (name, value) in &in_path {
             all.push_str(&format!(
                 "&{name}={}",
-                utf8_percent_encode(&value, NON_ALPHANUMERIC)
+                utf8_percent_encode(value, NON_ALPHANUMERIC)
             ));
         }
         let all: Uri = all.parse().map_err(Problem::bad_request)?;
         match axum::extract::Query::try_from_uri(&all) {
             Ok(axum::extract::Query(question)) => Ok(Self(question)),
-            Err(rejection) => Err(Problem::bad_request(
-                rejection
-                    .body_text()
-                    .replace("Failed to deserialize query string: ", ""),
-            )),
+            Err(rejection) => {
+                let why = rejection.body_text();
+                let why = why.replace("Failed to deserialize query string: ", "");
+                let value = in_path
+                    .iter()
+                    .find(|(name, _)| why.starts_with(&format!("{name}: ")));
+                let value = value.map_or_else(String::new, |(_, value)| format!(": {value:?}"));
+                Err(Problem::bad_request(format!("{why}{value}")))
+            }
         }
     }
 }

@@ -223,6 +223,7 @@ fn complete(operation: &mut Operation, access: Access, method: &Method, path: &s
     operation.operation_id = Some(format!("{}_{words}", method.as_str().to_ascii_lowercase()));
     let mut answers = vec![
         (400, "The request cannot be understood"),
+        (404, "There is no such thing"),
         (500, "A defect"),
         (503, "The database is out of reach, or the answer took too long"),
     ];
@@ -253,9 +254,6 @@ fn complete(operation: &mut Operation, access: Access, method: &Method, path: &s
     }
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         body.required.get_or_insert(Required::True);
-    }
-    if path.contains('{') || *method != Method::GET {
-        answers.push((404, "There is no such thing"));
     }
     if *method != Method::GET {
         answers.push((409, "Conflicts with the current state"));

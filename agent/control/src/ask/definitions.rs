@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Question;
-use super::parts::words;
+use super::parts::{filled, words};
 use crate::{Refusal, jobs};
 
 /// Stored jobs as a job file, with the pools, targets and calendars that they name
@@ -84,11 +84,11 @@ impl Export {
             }
             found
         };
-        found.retain(|job| self.source.as_ref().is_none_or(|source| job.source == *source));
+        let source = filled(self.source.as_ref());
+        found.retain(|job| source.as_ref().is_none_or(|source| job.source == *source));
         found.sort_by(|a, b| a.job_id.cmp(&b.job_id));
         if found.is_empty() {
-            let of = self.source.as_ref();
-            let of = of.map_or(String::new(), |source| format!(" of the source {source}"));
+            let of = source.map_or(String::new(), |source| format!(" of the source {source}"));
             return Err(Refusal::not_found(format!("there is no job{of}"))
                 .next("`farmhand job ls` shows the jobs and their sources"));
         }
