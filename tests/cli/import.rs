@@ -352,7 +352,7 @@ async fn cron_jobs_become_a_job_file_that_applies() {
     );
     assert_eq!(
         (&spec["env"]["N"], &spec["overlap"]),
-        (&json!("5"), &json!("skip"))
+        (&json!("5"), &json!("latest"))
     );
     let text = "env: &env {command: [date], image: busybox, name: kept}\nkind: CronJob\nmetadata: {name: merged}\nspec:\n\
                 \x20 schedule: \"@daily\"\n  jobTemplate: {spec: {template: {spec: {containers: [{<<: *env, name: own}]}}}}\n";

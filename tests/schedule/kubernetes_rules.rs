@@ -47,6 +47,34 @@ fn a_time_that_a_change_of_the_clock_removes_is_left_out() {
 }
 
 #[test]
+fn a_word_of_a_command_that_is_no_text_is_refused() {
+    for (word, part) in [
+        (json!({"key": "value"}), r#"{"key":"value"}"#),
+        (json!(null), "null"),
+    ] {
+        let object = cron_job(&json!({}), &json!({}), &json!({"command": ["/app/run", word]}));
+        let import = imported(vec![object]);
+        let problem = &import.files[0].invalid[0].problem;
+        assert!(
+            problem.contains(&format!("command[1] of its container is {part}")),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_zone_in_the_schedule_beside_another_one_is_told() {
+    let spec = json!({"schedule": "CRON_TZ=Asia/Tokyo 0 3 * * *", "timeZone": "Europe/Berlin"});
+    let import = imported(vec![cron_job(&spec, &json!({}), &json!({}))]);
+    assert_eq!(specs(&import)[0].1.timezone, "Europe/Berlin");
+    assert!(
+        notes(&import)
+            .iter()
+            .any(|note| note.contains("names Asia/Tokyo"))
+    );
+}
+
+#[test]
 fn args_alone_that_name_a_program_are_the_command() {
     for args in [json!(["/bin/sh", "-c", "date"]), json!(["sh", "-c", "date"])] {
         let object = cron_job(&json!({}), &json!({}), &json!({"command": null, "args": args}));

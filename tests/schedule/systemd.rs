@@ -234,7 +234,7 @@ fn a_timer_says_how_its_job_is_run_and_what_is_left_out() {
     assert_eq!(value["command"], "/usr/bin/report --title \"${TITLE}\"");
     assert_eq!(
         (&value["catch_up"]["runs"], &value["overlap"]),
-        (&"latest".into(), &"skip".into())
+        (&"latest".into(), &"latest".into())
     );
     assert_eq!(
         (&value["nice"], &value["description"]),

@@ -54,6 +54,21 @@ fn specifiers_of_an_escaped_instance_are_unescaped_also_in_the_description() {
 }
 
 #[test]
+fn a_timer_starts_a_service_again_that_still_ran_unless_it_is_deferred() {
+    for (more, overlap) in [("", "latest"), ("DeferReactivation=yes\n", "skip")] {
+        let timer = format!("{DAILY}RandomizedOffsetSec=2min\n{more}");
+        let import = imported("", "long", &timer, "[Service]\nExecStart=|sleep 400 | cat\n");
+        let value = serde_json::to_value(&job(&import).spec).unwrap();
+        assert_eq!(
+            (&value["overlap"], &value["spread"]),
+            (&overlap.into(), &120_000.into())
+        );
+        assert_eq!(value["command"], "sleep 400 | cat");
+        assert!(!said(&import, "not carried over"), "{:?}", import.files);
+    }
+}
+
+#[test]
 fn what_a_specifier_stands_for_stays_one_word() {
     let import = imported("", r"say@a b", DAILY, "[Service]\nExecStart=/bin/echo %i\n");
     let value = serde_json::to_value(&job(&import).spec).unwrap();

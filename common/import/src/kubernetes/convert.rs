@@ -197,7 +197,7 @@ impl CronJob<'_> {
         draft.text(
             "overlap",
             match spec["concurrencyPolicy"].as_str() {
-                Some("Forbid") => "skip",
+                Some("Forbid") => "latest",
                 Some("Replace") => "replace",
                 _ => "allow",
             },

@@ -24,6 +24,7 @@ const READ: &[&str] = &[
     "Persistent",
     "RandomizedDelaySec",
     "RandomizedOffsetSec",
+    "DeferReactivation",
     "FixedRandomDelay",
     "Unit",
     "AccuracySec",
@@ -34,14 +35,14 @@ const READ: &[&str] = &[
 const DEFAULTS: &[(Option<&str>, &str)] = &[
     (
         None,
-        "# As systemd does it: a service that still runs is not started again, what a timer without Persistent= missed is",
+        "# As systemd does it: a service that still runs is started again when it ends, what a timer without Persistent= missed is",
     ),
     (
         None,
         "# not made up for, a time that a change of the clock removes is left out, and what is told to end is killed",
     ),
     (None, "# after 90 seconds."),
-    (Some("overlap"), "skip"),
+    (Some("overlap"), "latest"),
     (Some("catch_up.runs"), "skip"),
     (Some("dst"), "skip"),
     (Some("grace"), "90s"),
@@ -171,7 +172,7 @@ fn one(
         report.note(
             0,
             "it became several jobs, since a job has one time zone, one `start` and one `end`. They share a lock: where one of them still \
-             runs, systemd starts nothing, and here the other one waits",
+             runs, the other one waits",
         );
     }
     let made = due.into_iter().map(|group| {
@@ -193,6 +194,10 @@ fn one(
             draft.text("catch_up.runs", "latest");
         }
         draft.maybe("spread", group.spread.as_deref());
+        draft.maybe(
+            "overlap",
+            unit.is_on("Timer", "DeferReactivation").then_some("skip"),
+        );
         // By it `import verify` knows the unit's starts in a log.
         draft.texts("tags", std::slice::from_ref(&starts));
         body.write(&mut draft, store);
