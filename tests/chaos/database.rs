@@ -13,7 +13,7 @@ const JOBS: &str = "
     command = [WITNESS, '100']
     [job.tick]
     schedule = '* * * * * *'
-    missed = 'all'
+    catch_up.runs = 'all'
     overlap = 'allow'
     command = [WITNESS, '20']
 ";

@@ -19,7 +19,7 @@ const JOBS: &str = "
     command = [WITNESS, '100']
     [job.tick]
     schedule = '* * * * * *'
-    missed = 'all'
+    catch_up.runs = 'all'
     overlap = 'allow'
     command = [WITNESS, '20']
 ";

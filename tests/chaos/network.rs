@@ -139,7 +139,7 @@ async fn a_lost_reply_of_a_claim_beside_one_of_a_locked_job_ends_nothing_else() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_firing_whose_reply_is_lost_fires_each_instant_once() {
     let farm = Farm::new().proxied().start().await;
-    farm.apply("[job.tick]\nschedule = '* * * * * *'\nmissed = 'all'\ncommand = [WITNESS, '50']\n");
+    farm.apply("[job.tick]\nschedule = '* * * * * *'\ncatch_up.runs = 'all'\ncommand = [WITNESS, '50']\n");
     farm.first_run("tick").await;
     for _ in 0..2 {
         let before = farm.agents[0].proxy().replies_lost();

@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// A job that fires every second and takes longer than that.
 async fn every_second(overlap: &str) -> Farm {
     let job = format!(
-        "[job.tick]\nschedule = '* * * * * *'\nmissed = 'all'\noverlap = '{overlap}'\ngrace = '200ms'\n
+        "[job.tick]\nschedule = '* * * * * *'\ncatch_up.runs = 'all'\noverlap = '{overlap}'\ngrace = '200ms'\n
          command = [WITNESS, '1300', 'daemon']\n"
     );
     Farm::new().agents(2).jobs(&job).start().await

@@ -133,7 +133,7 @@ async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() 
 async fn a_planned_move_forgets_nothing() {
     let mut farm = farm(|_| ()).await;
     farm.apply(&format!(
-        "{JOBS}\n[job.tick]\ncommand = [WITNESS, '20']\nschedule = '@every 1s'\nmissed = 'all'\noverlap = 'allow'\n"
+        "{JOBS}\n[job.tick]\ncommand = [WITNESS, '20']\nschedule = '@every 1s'\ncatch_up.runs = 'all'\noverlap = 'allow'\n"
     ));
     farm.first_run("tick").await;
     let long = farm.submit("long").await;

@@ -13,7 +13,7 @@ const JOBS: &str = "
     schedule = '* * * * * *'
     command = [WITNESS, '1500', 'beat=50']
     overlap = 'allow'
-    missed = 'all'
+    catch_up.runs = 'all'
 ";
 
 /// What a replacement and a lease take on a busy machine.

@@ -22,7 +22,7 @@ const JOBS: &str = "
     command = [WITNESS, '50']
     [job.tick]
     schedule = '* * * * * *'
-    missed = 'all'
+    catch_up.runs = 'all'
     overlap = 'allow'
     command = [WITNESS, '20']
 ";
