@@ -85,7 +85,7 @@ fn a_job_has_the_settings_of_its_cron_job() {
         (spec.schedule[0].as_str(), spec.timezone.as_str()),
         ("30 2 * * 1-5", "Europe/Berlin")
     );
-    assert_eq!((spec.overlap, spec.enabled), (Overlap::Skip, Enabled::No));
+    assert_eq!((spec.overlap, spec.enabled), (Overlap::Latest, Enabled::No));
     let argv = ["/bin/sh", "-c", "echo world $(WHO) $(NOT)"]
         .map(str::to_owned)
         .to_vec();
