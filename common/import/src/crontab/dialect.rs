@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::line::{Line, Task, next_word};
 
+/// The first year and the last.
+pub(super) type Years = (u16, u16);
+
 /// What a line says in another cron's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
@@ -13,8 +16,7 @@ pub struct Dialect {
     pub(super) name: Option<String>,
     /// Anacron makes up for a machine that was off.
     pub(super) makes_up: bool,
-    /// The first year and the last.
-    pub(super) years: Option<(u16, u16)>,
+    pub(super) years: Option<Years>,
     /// dcron's name of the job, and those whose end it waits for.
     pub(super) id: Option<String>,
     pub(super) waits: Vec<String>,
@@ -104,7 +106,7 @@ pub(super) fn is_field(word: &str) -> bool {
 }
 
 /// The fields of a line that has seconds before its five or a year behind them: the schedule, and the years.
-pub(super) fn long(fields: &[&str]) -> Result<(String, Option<(u16, u16)>), &'static str> {
+pub(super) fn long(fields: &[&str]) -> Result<(String, Option<Years>), &'static str> {
     let is_year = |word: &&str| word.len() >= 4 && word.starts_with(|c: char| c.is_ascii_digit());
     let (fields, year) = match fields {
         [fields @ .., year] if fields.len() == 6 || fields.len() == 5 && is_year(year) => (fields, *year),
