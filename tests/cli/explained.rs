@@ -200,7 +200,8 @@ async fn a_run_is_explained_by_the_definition_that_it_was_made_from() {
     farm.run(&["job", "rm", "slow", "--yes"]).ok();
     let said = farm.run(&["explain", "run", &runs]).ok();
     assert!(said.out.contains(" runs on n1 since "), "{said:?}");
-    farm.run(&["explain", "slow"]).refused(3, &["there is no job slow"]);
+    farm.run(&["explain", "slow"])
+        .refused(3, &["there is no job slow"]);
     farm.run(&["run", "cancel", &runs]).ok();
     farm.stop_agents();
 }
