@@ -70,7 +70,9 @@ async fn a_finish_whose_reply_is_lost_is_recorded_once() {
     farm.apply("[job.ends]\ncommand = [WITNESS, '3000']\n");
     let run_id = farm.submit("ends").await;
     farm.lives(run_id, 1).await;
-    farm.agents[0].proxy().lose_reply_after("FROM given g WHERE g.state IS NOT NULL");
+    farm.agents[0]
+        .proxy()
+        .lose_reply_after("FROM given g WHERE g.state IS NOT NULL");
     let done = farm.succeeds(run_id).await;
     assert_eq!(done.attempt, 1, "{done:?}");
     farm.eventually("a lost reply", SOON, async || {

@@ -13,7 +13,7 @@ use super::harness::*;
 async fn a_timeout_is_sigterm_then_sigkill_for_the_whole_tree() {
     for cgroup in [true, false] {
         let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
-        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' &
+        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' 2>/dev/null &
             trap 'echo asked >asked' TERM; while :; do sleep 0.05; done";
         let mut request = sh(id(1, 1), script);
         (request.timeout_ms, request.grace_ms) = (Some(4_000), 3_000);
@@ -47,7 +47,7 @@ async fn what_outlives_its_main_process_ends_before_the_exit_is_told() {
         (true, Isolation::Pid),
     ] {
         let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
-        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' &
+        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' 2>/dev/null &
             (setsid setsid sleep 999.25 &) ; while [ ! -s child ]; do sleep 0.01; done; exit 0";
         let mut request = sh(id(1, 1), script);
         request.isolation = isolation;

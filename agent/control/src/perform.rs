@@ -1,5 +1,7 @@
 //! Doing it, or saying what it would do.
 
+use std::pin::Pin;
+
 use farmhand_core::definition::Overlap;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
@@ -27,9 +29,10 @@ const BACKFILLED: u32 = 10_000;
 /// Characters of the reason of a pause, at most.
 const REASON: usize = 500;
 
+type Doing<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send + 'a>>;
+
 /// Does it, or, without `commit`, only says what it would do now.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
-    let who = by.who;
     let job = job_of(db, action).await?;
     by.may(action, job.as_deref())?;
     let (job_id, run_id, address) = match action.about() {
@@ -44,36 +47,42 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         address,
         ..by.deed(action.word(), action.cli())
     };
-    let acting = &Acting::begin(db, deed);
-    let answer = match action {
-        Action::Submit(action) => submit(acting, action, by, commit).await?,
-        Action::Cancel(Cancel { run, firing }) => cancel(acting, *run, *firing, who, commit).await?,
-        Action::Retry(Retry { run, from_failed }) => retry(acting, *run, *from_failed, by, commit).await?,
-        Action::Replay(action) => runs::replay(acting, action, who, commit).await?,
-        Action::Many(action) => crate::many::perform(acting, action, by, commit).await?,
-        Action::Pause(Pause { job, reason }) => pause(acting, job, reason.as_deref(), who, commit).await?,
-        Action::Resume(Resume { job }) => resume(acting, job, who, commit).await?,
-        Action::Backfill(action) => fill(acting, action, who, commit).await?,
-        Action::Rollback(action) => definitions::rollback(acting, action, who, commit).await?,
-        Action::DeleteJobs(DeleteJobs { job }) => job::delete(acting, job, who, commit).await?,
-        Action::Cordon(Cordon { node }) => order(acting, node, Withhold::Cordon, who, commit).await?,
-        Action::Uncordon(Uncordon { node }) => order(acting, node, Withhold::Resume, who, commit).await?,
-        Action::Drain(Drain { node, deadline }) => {
-            let within = deadline.as_deref().map(parse_duration).transpose();
-            let within =
-                within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
-            order(acting, node, Withhold::Drain { within }, who, commit).await?
-        }
-        Action::RemoveNode(RemoveNode { node }) => nodes::remove(acting, node, who, commit).await?,
-        Action::Release(action) => release(acting, action, who, commit).await?,
-        Action::SetPool(SetPool { pool, size }) => resize(acting, pool, *size, who, commit).await?,
-        Action::TestTarget(TestTarget { target }) => test(acting, target, who, commit).await?,
-    };
+    let answer = doing(&Acting::begin(db, deed), action, by, commit).await?;
     Ok(Answer {
         applied: commit,
         cli: action.cli(),
         ..answer
     })
+}
+
+/// On the heap: in one frame the futures of all actions would take a third of a thread's stack.
+fn doing<'a>(acting: &'a Acting, action: &'a Action, by: By<'a>, commit: bool) -> Doing<'a> {
+    let who = by.who;
+    match action {
+        Action::Submit(action) => Box::pin(submit(acting, action, by, commit)),
+        Action::Cancel(Cancel { run, firing }) => Box::pin(cancel(acting, *run, *firing, who, commit)),
+        Action::Retry(Retry { run, from_failed }) => Box::pin(retry(acting, *run, *from_failed, by, commit)),
+        Action::Replay(action) => Box::pin(runs::replay(acting, action, who, commit)),
+        Action::Many(action) => Box::pin(crate::many::perform(acting, action, by, commit)),
+        Action::Pause(Pause { job, reason }) => Box::pin(pause(acting, job, reason.as_deref(), who, commit)),
+        Action::Resume(Resume { job }) => Box::pin(resume(acting, job, who, commit)),
+        Action::Backfill(action) => Box::pin(fill(acting, action, who, commit)),
+        Action::Rollback(action) => Box::pin(definitions::rollback(acting, action, who, commit)),
+        Action::DeleteJobs(DeleteJobs { job }) => Box::pin(job::delete(acting, job, who, commit)),
+        Action::Cordon(Cordon { node }) => Box::pin(order(acting, node, Withhold::Cordon, who, commit)),
+        Action::Uncordon(Uncordon { node }) => Box::pin(order(acting, node, Withhold::Resume, who, commit)),
+        Action::Drain(action) => Box::pin(drain(acting, action, who, commit)),
+        Action::RemoveNode(RemoveNode { node }) => Box::pin(nodes::remove(acting, node, who, commit)),
+        Action::Release(action) => Box::pin(release(acting, action, who, commit)),
+        Action::SetPool(SetPool { pool, size }) => Box::pin(resize(acting, pool, *size, who, commit)),
+        Action::TestTarget(TestTarget { target }) => Box::pin(test(acting, target, who, commit)),
+    }
+}
+
+async fn drain(acting: &Acting, action: &Drain, who: &str, commit: bool) -> Result<Answer, Refusal> {
+    let within = action.deadline.as_deref().map(parse_duration).transpose();
+    let within = within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
+    order(acting, &action.node, Withhold::Drain { within }, who, commit).await
 }
 
 /// The job of the run that it is done to.
