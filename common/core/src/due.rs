@@ -43,7 +43,7 @@ crate::words! {
         QueueFull = "queue_full",
         /// A later instant took its place.
         Replaced = "replaced",
-        /// Nobody claimed it in the time that `catch_up` gives.
+        /// No node claimed it within the time that `catch_up` gives.
         TooLate = "too_late",
         /// No node was ready to run it.
         NoNode = "no_node",

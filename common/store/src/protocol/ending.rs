@@ -271,7 +271,7 @@ pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
     Ok(rows.len())
 }
 
-/// Ends as skipped what nobody claimed in the time that its job gives.
+/// Skips runs that no node claimed within the time that their jobs give.
 pub async fn end_late(db: &Db) -> Result<Vec<Fired>, StoreError> {
     db.rows(stmt!("end_late"), &[]).await
 }

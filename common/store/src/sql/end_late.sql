@@ -1,4 +1,4 @@
--- Runs that nobody claimed in the time that their jobs give. What is being claimed is passed over, and has no such time then. While claims
+-- Ends runs that no node claimed within the time that their jobs give. A run that is being claimed is passed over. While claims
 -- are closed it is not known what was claimed.
 WITH chosen AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r

@@ -177,7 +177,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
 const CATCH_UP: &Keys = keys! {
     "runs": Words(&["latest", "all", "skip"]), "Which missed instants are still run.";
     "max": Integer(1, 10_000), "At most so many with runs = \"all\".";
-    "within": Duration(positive_duration), "Older ones are skipped, and runs that nobody claimed for so long.";
+    "within": Duration(positive_duration), "An older scheduled time is skipped; so is a run that no node claims within this time.";
     unknown "limit": "did you mean `max`?";
 };
 

@@ -173,7 +173,7 @@ with_defaults! {
         pub runs: Missed,
         /// With `runs = "all"`, the newest, at most so many.
         pub max: u32 = 100,
-        /// None that is older is run, nor what nobody claims for so long.
+        /// No older scheduled time is run, and no run that a node did not claim within this time.
         #[serde(with = "opt_millis")]
         pub within: Option<Duration>,
     }
