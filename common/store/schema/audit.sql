@@ -1,6 +1,6 @@
 -- What people did, and what was refused of those who showed a known token: written by control, in the transaction of the action,
--- and only added to. It is apart from the events because it is kept for longer. When, by which login and from where that login was
--- connected is the database's word: nobody has a right to give these columns. Whom the login did it for is the login's own word.
+-- and only added to. It is apart from the events because it is kept for longer. The database itself writes when it was done, by
+-- which login and from where: no login has a right to give these columns. The login says for whom it was done.
 CREATE TABLE farmhand.audit (
     audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT statement_timestamp(),

@@ -75,7 +75,7 @@ RETURN farmhand.overlaps(r) AND (of_node IS NULL OR r.node IS NULL OR r.node = o
 -- Makes runs of jobs, each once, and records why there are none. Nothing else adds a row to run_live.
 --
 -- The farm is told only of more runs than the caller has room for, and of runs that may not be for everybody: whoever fires
--- claims right afterwards. Room NULL: it is told of none.
+-- claims right afterwards. With room NULL the farm hears of no run.
 CREATE FUNCTION farmhand.make_runs(maker text, wants farmhand.want[], room bigint DEFAULT 0) RETURNS SETOF farmhand.made
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -18,7 +18,7 @@ CREATE TABLE farmhand.run_live (
     node text,
     due_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
-    -- If nobody has claimed it by then it is skipped (`is_too_late`). A claim takes it away.
+    -- A run that no node has claimed by then is skipped (`is_too_late`). The first claim clears this.
     expires_at timestamptz,
     gate text CHECK (gate IN ('overlap', 'pool', 'lock', 'rate')),
     reason text,
@@ -34,7 +34,7 @@ CREATE TABLE farmhand.run_live (
     overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'latest', 'replace', 'allow')),
     hard_ms bigint,
     params jsonb NOT NULL DEFAULT '{}',
-    -- What is known when it is made and is nobody's condition: `submitted_by`, `idempotency_key`; `parent_run`, the run that triggered or is
+    -- Facts that are written once, when the run is made: `submitted_by`, `idempotency_key`; `parent_run`, the run that triggered or is
     -- repeated by it; `parents`, of a triggered run the run of each parent that it follows, by the parent's name; `by_hand`: its instant
     -- is of no schedule, somebody submitted it, or the run that triggered it. Of a round `fold_run` and `fold_at`, the record of the
     -- success before, into which a success of this round folds, and its place in the history; and of the first rounds of a continuous

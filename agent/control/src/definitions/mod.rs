@@ -127,7 +127,7 @@ impl Request {
 }
 
 impl Present {
-    /// What there is now, for whoever asks.
+    /// Reads what there is now, for the one who asks.
     pub async fn read(db: &Db, by: By<'_>) -> Result<Self, Refusal> {
         Ok(Self {
             only: by.jobs().map(<[String]>::to_vec),

@@ -50,7 +50,7 @@ pub(crate) async fn rollback(
             name: name.clone(),
             spec,
             source: format!("rollback to revision {rev}, from {}", revision.source),
-            // An old signature would be refused as such: whoever vouches for this must sign again.
+            // Nodes would refuse an old signature: the signer must sign this revision again.
             signed: None,
         };
         store(acting, &[wanted], None, Scope::default(), by).await?;
